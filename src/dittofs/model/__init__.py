@@ -1,0 +1,1 @@
+"""Plain values that every layer speaks.  Imports nothing of ours."""

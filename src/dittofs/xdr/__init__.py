@@ -1,0 +1,1 @@
+"""XDR (RFC 4506): bytes to values and back, from declarations.  Knows no protocol."""
