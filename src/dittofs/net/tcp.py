@@ -1,0 +1,397 @@
+"""RPC over TCP: all calls found in one read are handled, and their replies leave in one write.
+
+One receive buffer serves every connection, because a read is handled before the next begins; what a connection keeps
+between reads is the unfinished record only.  A large record (a WRITE) is received straight into a buffer of its own, so
+that its data is not copied.  A connection is left unread while too many of its calls are unanswered or its
+replies are not taken.
+"""
+
+import asyncio
+import struct
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import structlog
+
+from dittofs.net.addresses import peer_of
+from dittofs.net.buffers import SpareBuffers
+from dittofs.net.limits import TcpCounters, TcpLimits
+from dittofs.rpc.dispatch import Dispatcher
+from dittofs.rpc.program import Peer, cannot_send
+from dittofs.rpc.records import Reassembler, RecordError, mark_of
+from dittofs.xdr.errors import XdrError
+from dittofs.xdr.types import Chunks
+
+log = structlog.get_logger()
+
+RECEIVE_BYTES: Final = 128 * 1024
+LARGE_REPLY: Final = 16 * 1024
+"""A reply with more than this is sent in its pieces; a smaller one is cheaper to join."""
+
+
+_MARK: Final = struct.Struct(">I")
+_LAST: Final = 0x80000000
+
+
+@dataclass(slots=True)
+class TcpService:
+    """What all connections of one set of listening sockets share."""
+
+    dispatcher: Dispatcher
+    limits: TcpLimits
+    clock: Callable[[], float]
+    counters: TcpCounters = field(default_factory=TcpCounters)
+    connections: "set[RpcConnection]" = field(default_factory=set)
+    by_address: Counter[str] = field(default_factory=Counter)
+    receive: memoryview = field(default_factory=lambda: memoryview(bytearray(RECEIVE_BYTES)))
+    spare: SpareBuffers = field(default_factory=SpareBuffers)
+
+    def __call__(self) -> "RpcConnection":
+        return RpcConnection(self)
+
+    def too_many(self, address: str) -> str | None:
+        """Why one more connection from this address cannot be taken."""
+        if len(self.connections) >= self.limits.max_connections:
+            return f"{self.limits.max_connections} connections are open, the most that limits.max_connections allows"
+        if self.by_address[address] >= self.limits.max_connections_per_client:
+            most = self.limits.max_connections_per_client
+            return f"{most} connections are open from there, the most that limits.max_connections_per_client allows"
+        return None
+
+    def add(self, connection: "RpcConnection", address: str) -> None:
+        self.connections.add(connection)
+        self.by_address[address] += 1
+        self.counters.accepted += 1
+
+    def remove(self, connection: "RpcConnection", address: str) -> None:
+        self.connections.remove(connection)
+        self.by_address[address] -= 1
+        if not self.by_address[address]:
+            del self.by_address[address]
+        self.counters.closed += 1
+
+    def sweep(self) -> None:
+        """Close connections that have been silent, or unfinished in the middle of a record, for too long."""
+        now = self.clock()
+        for connection in list(self.connections):
+            reason = connection.overdue(now)
+            if reason:
+                self.counters.dropped_for_silence += 1
+                connection.drop(reason)
+
+    def close(self) -> None:
+        for connection in list(self.connections):
+            connection.close()
+
+
+class RpcConnection(asyncio.BufferedProtocol):
+    """One client's connection."""
+
+    __slots__ = (
+        "_backlog",
+        "_changed",
+        "_flush_is_due",
+        "_has_ended",
+        "_is_full",
+        "_is_reading",
+        "_is_serving",
+        "_large",
+        "_large_filled",
+        "_large_out",
+        "_large_size",
+        "_out",
+        "_peer",
+        "_pieces",
+        "_rest",
+        "_served",
+        "_service",
+        "_transport",
+        "_unanswered",
+        "_waiting",
+        "_write_is_paused",
+    )
+
+    def __init__(self, service: TcpService):
+        self._service = service
+        self._transport: asyncio.Transport | None = None
+        self._peer: Peer | None = None
+        self._rest = b""
+        self._large: bytearray | None = None
+        self._large_size = self._large_filled = self._large_out = 0
+        self._pieces: Reassembler | None = None
+        self._out: Chunks = []
+        self._unanswered = self._served = 0
+        self._is_reading = True
+        self._is_serving = self._flush_is_due = self._write_is_paused = self._has_ended = self._is_full = False
+        self._backlog = b""
+        self._waiting: list[bytes] = []
+        self._changed = service.clock()
+
+    # Life.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
+        service = self._service
+        self._transport = transport
+        remote = transport.get_extra_info("peername")
+        if remote is None:  # gone already
+            transport.abort()
+            return
+        self._peer = peer_of(remote, transport.get_extra_info("sockname"), "tcp")
+        self._peer.send = self._send_call
+        too_many = service.too_many(self._peer.address)
+        if too_many:
+            service.counters.refused += 1
+            log.warning("connection refused", client=self._peer.address, reason=too_many)
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=service.limits.max_reply_bytes_per_connection)
+        service.add(self, self._peer.address)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self in self._service.connections:
+            assert self._peer is not None, "it was added with its peer"
+            self._service.remove(self, self._peer.address)
+        if self._peer is not None:
+            self._peer.send = cannot_send  # it may be remembered for long, and the connection need not be
+        self._transport = None
+        self._out, self._backlog, self._waiting = [], b"", []
+
+    def close(self) -> None:
+        """Send what is ready, and close."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def drop(self, reason: str) -> None:
+        if self._transport is not None:
+            log.warning("connection closed", client=self._peer and self._peer.address, reason=reason)
+            self._transport.abort()
+
+    def overdue(self, now: float) -> str | None:
+        """Why this connection should be closed, if it should."""
+        limits = self._service.limits
+        silent = now - self._changed
+        if self._is_unfinished and self._is_reading and silent > limits.slow_sender_seconds > 0:
+            return f"a record was left unfinished for {silent:.0f} seconds"
+        if not self._unanswered and silent > limits.idle_timeout_seconds > 0:
+            return f"idle for {silent:.0f} seconds"
+        return None
+
+    @property
+    def _is_unfinished(self) -> bool:
+        """The last read ended in the middle of a record."""
+        return bool(self._rest) or self._large is not None or self._pieces is not None
+
+    # Bytes in.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled : self._large_size]
+        receive, rest = self._service.receive, self._rest
+        if rest:
+            receive[: len(rest)] = rest
+            return receive[len(rest) :]
+        return receive
+
+    def buffer_updated(self, nbytes: int) -> None:
+        service = self._service
+        service.counters.bytes_received += nbytes
+        was_unfinished, served = self._is_unfinished, self._served
+        self._is_serving = True
+        service.dispatcher.begin_batch()
+        try:
+            if self._large is not None:
+                self._more_of_large(nbytes)
+            elif self._backlog or self._waiting:
+                self._serve_backlog()
+            else:
+                end = len(self._rest) + nbytes
+                self._rest = b""
+                self._records(service.receive, end)
+        except (RecordError, XdrError) as error:
+            service.counters.dropped_for_bad_records += 1
+            self.drop(str(error))
+        finally:
+            self._is_serving = False
+        # A record counts when it is whole: bytes that trickle in do not keep a connection alive.
+        if self._served != served or not was_unfinished:
+            self._changed = service.clock()
+        if self._out:
+            self._flush()
+        service.dispatcher.end_batch()
+        self._balance()
+
+    def _records(self, receive: memoryview, end: int) -> None:
+        """Serve every whole record in the buffer, and keep the rest."""
+        if self._pieces is not None:
+            self._fragments(bytes(receive[:end]))
+            return
+        max_record_bytes = self._service.limits.max_record_bytes
+        position = 0
+        while end - position >= 4:
+            mark: int = _MARK.unpack_from(receive, position)[0]
+            if mark < _LAST:
+                self._fragments(bytes(receive[position:end]))
+                return
+            length = mark - _LAST
+            if length > max_record_bytes:
+                raise RecordError(f"a record of {length} bytes, allowed are {max_record_bytes}")
+            start = position + 4
+            if self._is_full:
+                self._backlog = bytes(receive[position:end])
+                return
+            if start + length > end:
+                if self._begin_large(length, receive[start:end]):
+                    return
+                break
+            position = start + length
+            self._serve(bytes(receive[start:position]))
+        self._rest = bytes(receive[position:end])
+
+    def _begin_large(self, length: int, received: memoryview) -> bool:
+        """An unfinished record: if it would not fit into the shared buffer, give it one of its own."""
+        if length + 4 <= RECEIVE_BYTES // 2:
+            return False
+        self._large = self._service.spare.take(length)
+        self._large_size, self._large_filled = length, len(received)
+        self._large[: len(received)] = received
+        return True
+
+    def _more_of_large(self, nbytes: int) -> None:
+        self._large_filled += nbytes
+        if self._large_filled < self._large_size:
+            return
+        large, self._large = self._large, None
+        assert large is not None, "a large record is being received"
+        unanswered = self._unanswered
+        self._serve(memoryview(large)[: self._large_size])
+        if self._unanswered == unanswered:  # answered, so nobody looks at the data any more
+            self._service.spare.give(large)
+
+    def _fragments(self, data: bytes) -> None:
+        """Records in several fragments: legal, rare, and put together the plain way."""
+        limits = self._service.limits
+        if self._pieces is None:
+            self._pieces = Reassembler(max_record_size=limits.max_record_bytes, max_fragments=limits.max_fragments)
+        self._waiting = self._pieces.feed(data)
+        if self._pieces.is_empty:
+            self._pieces = None
+        self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        while self._waiting and not self._is_full:
+            self._serve(self._waiting.pop(0))
+
+    def _serve_backlog(self) -> None:
+        """Go on with what was received but had to wait, because too much was owed."""
+        self._serve_waiting()
+        backlog, self._backlog = self._backlog, b""
+        if backlog:
+            self._records(memoryview(backlog), len(backlog))
+
+    def eof_received(self) -> bool:
+        """The client sends no more, but may still read: answers under way are delivered first, then it is closed."""
+        self._has_ended = True
+        return self._unanswered > 0
+
+    # Answers out.
+
+    def _serve(self, record: bytes | memoryview) -> None:
+        assert self._peer is not None, "connected"
+        self._unanswered += 1
+        self._served += 1
+        reply = self._service.dispatcher.serve(record, self._peer, self.deliver)
+        if reply is not None:
+            self.deliver(reply)
+        elif self._unanswered >= self._service.limits.max_calls_per_connection:
+            self._is_full = True
+
+    def deliver(self, reply: Chunks | None) -> None:
+        """Take the answer of one call, now or later."""
+        self._unanswered -= 1
+        if reply is not None and self._transport is not None:
+            size = sum(map(len, reply))
+            if size <= LARGE_REPLY:
+                self._out.append(mark_of(size) + b"".join(reply))
+            else:
+                self._out.append(mark_of(size))
+                self._out.extend(reply)
+                self._large_out += size
+                if self._large_out > self._service.limits.max_reply_bytes_per_connection:
+                    self._is_full = True
+        self._flush_soon()
+
+    def _send_call(self, record: bytes, port: int) -> bool:
+        """A call of our own to the peer, among the answers.  What is not taken is bounded as answers are."""
+        if self._transport is None or self._transport.is_closing() or self._write_is_paused:
+            return False
+        self._out += [mark_of(len(record)), record]
+        self._flush_soon()
+        return True
+
+    def _flush_soon(self) -> None:
+        if not self._is_serving and not self._flush_is_due and self._transport is not None:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush_later)
+
+    def _flush_later(self) -> None:
+        self._flush_is_due = False
+        self._flush()
+        if self._has_ended and not self._unanswered:
+            self.close()
+        self._balance()
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        self._large_out = 0
+        if self._transport is None or not out:
+            return
+        size = sum(map(len, out))
+        self._service.counters.bytes_sent += size
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif size <= 4 * LARGE_REPLY:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    # Back-pressure.
+
+    def pause_writing(self) -> None:
+        self._write_is_paused = True
+        self._balance()
+
+    def resume_writing(self) -> None:
+        self._write_is_paused = False
+        self._balance()
+
+    def _balance(self) -> None:
+        """Read on only while answers are taken and not too many are owed."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        limit = self._service.limits.max_calls_per_connection
+        has_backlog = bool(self._backlog or self._waiting)
+        if self._is_reading:
+            if self._write_is_paused or has_backlog or self._unanswered >= limit:
+                self._is_reading = False
+                transport.pause_reading()
+            else:
+                self._is_full = False
+                return
+        if self._write_is_paused or self._unanswered > limit // 2:
+            return
+        self._is_full = False
+        if has_backlog:  # in a turn of its own: others come first
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
+            self._is_reading = True
+            self._changed = self._service.clock()
+            transport.resume_reading()
+
+    def _go_on(self) -> None:
+        if (self._backlog or self._waiting) and not self._is_full:
+            self.buffer_updated(0)

@@ -1,0 +1,153 @@
+"""A remote program: numbered procedures, each with its argument type, result type and handler.
+
+A handler is a function of a `Call` and its decoded arguments that returns the result.  A plain function answers at
+once; a coroutine function may wait.  Which of the two it is, is known here, when it is registered.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from dittofs.model.errors import FileError
+from dittofs.rpc.credentials import Credentials
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+Failure = Callable[["Call", Any, FileError], Any]
+"""Builds the result that tells a client of an error: (call, arguments, error) -> result."""
+
+
+class NoAnswer(Exception):
+    """Raised by a handler that must stay silent: the client will send its call again."""
+
+
+class AuthenticationRefused(Exception):
+    """Raised by a handler when the caller's auth flavour is not good enough for what it asks (AUTH_TOOWEAK)."""
+
+
+Send = Callable[[bytes, int], bool]
+"""Sends a record to a port; False if that cannot be done any more."""
+
+
+def cannot_send(record: bytes, port: int) -> bool:
+    """The way to a peer that is gone."""
+    return False
+
+
+class Peer:
+    """The other end of a connection, or of a datagram."""
+
+    __slots__ = ("address", "is_loopback", "local_address", "port", "send", "transport")
+
+    def __init__(self, *, address: str, port: int, local_address: str, transport: str, is_loopback: bool):
+        self.address = address
+        self.port = port
+        self.local_address = local_address
+        self.transport = transport
+        self.is_loopback = is_loopback
+        self.send: Send = cannot_send
+        """For a call of our own from the socket that the peer talked to: over TCP on its connection, whatever the port;
+        over UDP to any port of its address.  A reply to it is dropped."""
+
+
+class Hold(Protocol):
+    """Something that an answer has to wait for: its batch becoming durable."""
+
+    def when_settled(self, settled: Callable[[FileError | None], None]) -> None:
+        """Call back once: with None when it is durable, with an error when it is lost."""
+
+
+class Call:
+    """One call under way.  `xid` is as it stood in the call, `services` what the server bound to the program; a handler
+    whose answer must not leave yet sets `hold`."""
+
+    __slots__ = ("credentials", "hold", "peer", "services", "xid")
+
+    def __init__(self, xid: bytes, peer: Peer, credentials: Credentials, services: Any):
+        self.xid = xid
+        self.peer = peer
+        self.credentials = credentials
+        self.services = services
+        self.hold: Hold | None = None
+
+
+class Procedure:
+    """One procedure of a program."""
+
+    __slots__ = (
+        "arguments",
+        "failure",
+        "handler",
+        "is_async",
+        "is_replayed",
+        "is_replayed_over_udp",
+        "name",
+        "number",
+        "result",
+        "success",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        arguments: Any,
+        result: Any,
+        handler: Callable[..., Any],
+        *,
+        failure: Failure | None,
+        is_replayed: bool,
+        is_replayed_over_udp: bool,
+        success: int | None,
+    ):
+        self.number = number
+        self.name = handler.__name__.rstrip("_").upper()
+        self.arguments = arguments
+        self.result = result
+        self.handler = handler
+        self.failure = failure
+        self.is_replayed = is_replayed
+        self.is_replayed_over_udp = is_replayed or is_replayed_over_udp
+        self.success = success
+        self.is_async = inspect.iscoroutinefunction(handler)
+
+
+class Program:
+    """A program and version; `NFS3 = Program("NFS", 100003, 3)`."""
+
+    def __init__(self, name: str, number: int, version: int):
+        self.name = name
+        self.number = number
+        self.version = version
+        self.procedures: dict[int, Procedure] = {}
+
+    def procedure(
+        self,
+        number: int,
+        arguments: Any,
+        result: Any,
+        *,
+        failure: Failure | None = None,
+        is_replayed: bool = False,
+        is_replayed_over_udp: bool = False,
+        success: int | None = None,
+    ) -> Callable[[Handler], Handler]:
+        """Register a handler.  `is_replayed` marks a procedure that must not run twice for one call [NFS-5]:
+        a retransmission gets the first answer; with `is_replayed_over_udp` only that of a datagram, which may be late
+        and overtaken by newer calls.  With `success` the result is a union, and the handler returns the arm of that
+        discriminant instead of the union.  `arguments` and `result` are XDR declarations, or None for void."""
+
+        def register(handler: Handler) -> Handler:
+            assert number not in self.procedures, f"{self.name} procedure {number} is registered twice"
+            self.procedures[number] = Procedure(
+                number,
+                arguments,
+                result,
+                handler,
+                failure=failure,
+                is_replayed=is_replayed,
+                is_replayed_over_udp=is_replayed_over_udp,
+                success=success,
+            )
+            return handler
+
+        return register
