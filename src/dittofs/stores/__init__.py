@@ -1,0 +1,1 @@
+"""Where things are kept.  Stores keep records and bytes; they know no rules about files."""

@@ -1,0 +1,156 @@
+"""Batches of the local driver at their edges: a store that refuses one turn's writes while an earlier batch is being
+flushed, who asks late, and writes without a procedure."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from dittofs.model.errors import FileError, StoreFailure
+from dittofs.stores.api import Change
+from dittofs.stores.tables import NamedTable, View
+from dittofs.stores.transactions import COUNTERS, Batch, LocalTransactions, Reservation
+from tests.locks.world import FaultStore
+
+TABLE: NamedTable[Reservation] = COUNTERS
+
+
+class SlowStore(FaultStore):
+    """Flushes when it is let, and makes durable all that is applied by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let = threading.Event()
+        self.let.set()
+        self.applied: list[Sequence[Change]] = []
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        super().apply(changes)
+        self.applied.append(changes)
+
+    def flush(self) -> None:
+        assert self.let.wait(20)
+        super().flush()
+
+
+def put(view: View, name: bytes, number: int) -> None:
+    view.put(TABLE, name, Reservation(number))
+
+
+def names(view: View) -> list[bytes]:
+    return [name for name, _ in view.scan(TABLE, b"", b"\xff", 100)]
+
+
+async def settled(batch: Batch | None) -> FileError | None:
+    assert batch is not None
+    future: asyncio.Future[FileError | None] = asyncio.get_running_loop().create_future()
+    batch.when_settled(future.set_result)
+    return await future
+
+
+async def turn() -> None:
+    for _ in range(2):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def store() -> SlowStore:
+    return SlowStore()
+
+
+async def started(store: SlowStore) -> LocalTransactions:
+    transactions = LocalTransactions(store)
+    transactions.open()
+    transactions.start(asyncio.get_running_loop())
+    return transactions
+
+
+def test_nothing_is_applied_after_a_refused_turn(store: SlowStore) -> None:
+    """[STORE-3]: else the flush that is under way could keep a turn without the one before it."""
+
+    async def work() -> None:
+        transactions = await started(store)
+        store.let.clear()
+        transactions.run(put, b"first", 1)
+        first = asyncio.ensure_future(settled(transactions.hold))
+        await turn()
+        store.fails_apply = True
+        transactions.run(put, b"refused", 2)
+        refused = asyncio.ensure_future(settled(transactions.hold))
+        await turn()
+        store.fails_apply = False
+        before = len(store.applied)
+        transactions.run(put, b"behind it", 3)
+        behind = asyncio.ensure_future(settled(transactions.hold))
+        await turn()
+        assert len(store.applied) == before
+        store.let.set()
+        assert await first is None
+        assert isinstance(await refused, StoreFailure)
+        assert isinstance(await behind, StoreFailure)
+        assert transactions.run(names) == [b"file-id", b"first"]
+        await transactions.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
+def test_a_scan_that_meets_a_refusal_fails_and_so_do_the_writes_before_it(store: SlowStore) -> None:
+    """[STORE-3]: the writes of the turn are applied for the scan's sake, and the store refuses them."""
+
+    async def work() -> None:
+        transactions = await started(store)
+        store.fails_apply = True
+        transactions.run(put, b"lost", 1)
+        lost = asyncio.ensure_future(settled(transactions.hold))
+        await asyncio.sleep(0)
+        transactions.run(put, b"lost too", 2)
+        with pytest.raises(StoreFailure):
+            transactions.run(names)
+        assert isinstance(await lost, StoreFailure)
+        store.fails_apply = False
+        assert transactions.run(names) == [b"file-id"]
+        await transactions.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
+def test_who_asks_late_hears_at_once_what_became_of_a_batch(store: SlowStore) -> None:
+    async def work() -> None:
+        transactions = await started(store)
+        transactions.run(put, b"kept", 1)
+        batch = transactions.hold
+        assert await settled(batch) is None
+        assert await settled(batch) is None
+        await transactions.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
+def number_of(view: View, name: bytes) -> int | None:
+    found = view.get(TABLE, name)
+    return None if found is None else found.end
+
+
+def test_records_put_without_a_procedure_are_seen_kept_and_lost_like_others(store: SlowStore) -> None:
+    """[KEEP-1], [STORE-3]: in the same batch as what procedures write in this turn."""
+
+    async def work() -> None:
+        transactions = await started(store)
+        transactions.run(put, b"a", 1)
+        batch = transactions.hold
+        assert transactions.put_all(TABLE, {b"b": Reservation(2), b"c": Reservation(3)}) is batch
+        assert transactions.put_all(TABLE, {b"c": None}) is batch
+        assert [transactions.run(number_of, name) for name in (b"a", b"b", b"c")] == [1, 2, None]
+        assert transactions.hold is batch, "who sees it waits for it"
+        assert await settled(batch) is None
+        assert COUNTERS.pack(b"b") in store.durable
+        assert COUNTERS.pack(b"c") not in store.durable
+        store.fails_flush = True
+        lost = transactions.put_all(TABLE, {b"b": None, b"d": Reservation(4)})
+        assert isinstance(await settled(lost), StoreFailure)
+        assert [transactions.run(number_of, name) for name in (b"b", b"d")] == [2, None]
+        store.fails_flush = False
+        await transactions.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))
