@@ -1,0 +1,266 @@
+"""An index of ranges: "which of these overlap that one" in the logarithm of their number.
+
+A B+ tree ordered by (start, id); every branch also knows the greatest end below each of its nodes, so that one long
+range over thousands of short ones, or thousands of equal ones, costs nobody a scan.  Wide nodes, because `bisect`
+in C over a short list beats any pointer-chasing in Python.
+
+Most files and most owners have one lock, so a `Bag` is nothing, one thing, or a tree.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from operator import attrgetter
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+FANOUT = 32
+
+Key = tuple[int, int]
+
+
+class Spanned(Protocol):
+    """A range with an id that no other in the same tree has."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+T = TypeVar("T", bound=Spanned)
+
+_key = attrgetter("start", "id")
+
+
+class _Leaf(Generic[T]):
+    __slots__ = ("end", "items")
+
+    def __init__(self, items: list[T]) -> None:
+        self.items = items
+        self.end = max([item.end for item in items])
+
+    def first(self) -> Key:
+        item = self.items[0]
+        return item.start, item.id
+
+    def size(self) -> int:
+        return len(self.items)
+
+    def add(self, item: T, key: Key) -> "_Leaf[T] | None":
+        """The new right neighbour, if this one became too full."""
+        items = self.items
+        items.insert(bisect_left(items, key, key=_key), item)
+        if len(items) > FANOUT:
+            right = _Leaf(items[FANOUT // 2 :])
+            del items[FANOUT // 2 :]
+            self.end = max([kept.end for kept in items])
+            return right
+        if item.end > self.end:
+            self.end = item.end
+        return None
+
+    def remove(self, key: Key) -> None:
+        items = self.items
+        index = bisect_left(items, key, key=_key)
+        assert items[index].id == key[1], "what is removed must be in the tree"
+        end = items[index].end
+        del items[index]
+        if end == self.end:
+            self.end = max([kept.end for kept in items], default=0)
+
+    def absorb(self, right: "_Leaf[T]") -> None:
+        self.items += right.items
+        self.end = max(self.end, right.end)
+
+    def overlapping(self, start: int, end: int) -> Iterator[T]:
+        for item in self.items:
+            if item.start >= end:
+                return
+            if item.end > start:
+                yield item
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self.items
+
+
+class _Branch(Generic[T]):
+    __slots__ = ("end", "ends", "keys", "nodes", "reach")
+
+    def __init__(self, nodes: "list[_Leaf[T] | _Branch[T]]") -> None:
+        self.nodes = nodes
+        self.keys: list[Key] = [node.first() for node in nodes]
+        self.ends: list[int] = [node.end for node in nodes]
+        self.reach: list[int] = []
+        """How far the nodes up to each one reach: it only grows, so that it can be searched by halves."""
+        self.end: int = 0
+        self._measure()
+
+    def _measure(self) -> None:
+        """To be called after any change of `ends`."""
+        self.reach = list(accumulate(self.ends, max))
+        self.end = self.reach[-1] if self.reach else 0
+
+    def first(self) -> Key:
+        return self.keys[0]
+
+    def size(self) -> int:
+        return len(self.nodes)
+
+    def add(self, item: T, key: Key) -> "_Branch[T] | None":
+        """The new right neighbour, if this one became too full."""
+        index = max(bisect_right(self.keys, key) - 1, 0)
+        node = self.nodes[index]
+        right = node.add(item, key)
+        self.keys[index] = node.first()
+        if right is not None:
+            self.nodes.insert(index + 1, right)
+            self.keys.insert(index + 1, right.first())
+            self.ends.insert(index + 1, right.end)
+            self.ends[index] = node.end
+            if len(self.nodes) > FANOUT:
+                return self._split()
+            self._measure()
+        elif node.end != self.ends[index]:
+            self.ends[index] = node.end
+            self._measure()
+        return None
+
+    def _split(self) -> "_Branch[T]":
+        middle = FANOUT // 2
+        right = _Branch(self.nodes[middle:])
+        del self.nodes[middle:], self.keys[middle:], self.ends[middle:]
+        self._measure()
+        return right
+
+    def remove(self, key: Key) -> None:
+        index = max(bisect_right(self.keys, key) - 1, 0)
+        node = self.nodes[index]
+        node.remove(key)
+        if node.size() == 0:
+            del self.nodes[index], self.keys[index], self.ends[index]
+            self._measure()
+            return
+        self.keys[index] = node.first()
+        if node.end != self.ends[index]:
+            self.ends[index] = node.end
+            self._measure()
+        if node.size() < FANOUT // 4:
+            self._merge(max(index - 1, 0))
+
+    def _merge(self, index: int) -> None:
+        """Join two thin neighbours: a table that shrank is not to be slower than one that never grew."""
+        if index + 1 >= len(self.nodes):
+            return
+        left, right = self.nodes[index], self.nodes[index + 1]
+        if left.size() + right.size() > FANOUT // 2:
+            return
+        if isinstance(left, _Leaf):
+            assert isinstance(right, _Leaf), "all leaves are at one depth"
+            left.absorb(right)
+        else:
+            assert isinstance(right, _Branch), "all leaves are at one depth"
+            left.absorb(right)
+        self.ends[index] = left.end
+        del self.nodes[index + 1], self.keys[index + 1], self.ends[index + 1]
+        self._measure()
+
+    def absorb(self, right: "_Branch[T]") -> None:
+        self.nodes += right.nodes
+        self.keys += right.keys
+        self.ends += right.ends
+        self._measure()
+
+    def within(self, start: int, end: int) -> tuple[int, int]:
+        """Which nodes can have something that overlaps."""
+        stop = bisect_left(self.keys, (end, -1))
+        return bisect_right(self.reach, start, 0, stop), stop
+
+    def overlapping(self, start: int, end: int) -> Iterator[T]:
+        nodes, ends = self.nodes, self.ends
+        for index in range(*self.within(start, end)):
+            if ends[index] > start:
+                yield from nodes[index].overlapping(start, end)
+
+    def __iter__(self) -> Iterator[T]:
+        for node in self.nodes:
+            yield from node
+
+
+class SpanTree(Generic[T]):
+    """Two or more ranges, which may overlap and even be equal, in the order of their starts."""
+
+    __slots__ = ("_root", "count")
+
+    def __init__(self, items: list[T]) -> None:
+        self._root: _Leaf[T] | _Branch[T] = _Leaf(sorted(items, key=_key))
+        self.count = len(items)
+
+    def add(self, item: T) -> None:
+        root = self._root
+        right = root.add(item, (item.start, item.id))
+        if right is not None:
+            self._root = _Branch([root, right])
+        self.count += 1
+
+    def remove(self, item: T) -> None:
+        self._root.remove((item.start, item.id))
+        self.count -= 1
+        while isinstance(self._root, _Branch) and len(self._root.nodes) == 1:
+            self._root = self._root.nodes[0]
+
+    def overlapping(self, start: int, end: int) -> Iterator[T]:
+        """Goes straight down while there is one way only: a generator per level would cost more than the search."""
+        node = self._root
+        while isinstance(node, _Branch):
+            first, stop = node.within(start, end)
+            if stop - first != 1:
+                break
+            node = node.nodes[first]
+        return node.overlapping(start, end)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._root)
+
+
+Bag: TypeAlias = SpanTree[T] | T | None
+
+
+def added(bag: Bag[T], item: T) -> Bag[T]:
+    if bag is None:
+        return item
+    if isinstance(bag, SpanTree):
+        bag.add(item)
+        return bag
+    return SpanTree([bag, item])
+
+
+def removed(bag: Bag[T], item: T) -> Bag[T]:
+    if isinstance(bag, SpanTree):
+        bag.remove(item)
+        return bag if bag.count > 1 else next(iter(bag))
+    assert bag is not None, "what is removed must be in the bag"
+    assert bag.id == item.id, "what is removed must be in the bag"
+    return None
+
+
+def overlapping(bag: Bag[T], start: int, end: int) -> Iterator[T]:
+    """In the order of their starts.  The bag must not be changed before the iterator is done with."""
+    if bag is None:
+        return iter(())
+    if isinstance(bag, SpanTree):
+        return bag.overlapping(start, end)
+    return iter((bag,)) if bag.start < end and start < bag.end else iter(())
+
+
+def everything(bag: Bag[T]) -> Iterator[T]:
+    if bag is None:
+        return iter(())
+    return iter(bag) if isinstance(bag, SpanTree) else iter((bag,))
+
+
+def count(bag: Bag[T]) -> int:
+    if bag is None:
+        return 0
+    return bag.count if isinstance(bag, SpanTree) else 1
