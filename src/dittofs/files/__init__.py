@@ -1,0 +1,1 @@
+"""The rules of a file system, once, for every store and every protocol."""
