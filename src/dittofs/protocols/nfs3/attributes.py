@@ -1,0 +1,110 @@
+"""A file's attributes as NFS sends them.
+
+Nearly every answer carries a `fattr3`, and most files do not change between two of them, so it is kept encoded.  What
+is kept is valid exactly as long as the file still *is* the two records it was made from: records are immutable, a
+changed file has other ones, and nothing has to be thrown away when a file changes.
+"""
+
+from dittofs.files.attributes import ServerTime, SetAttributes
+from dittofs.files.inodes import File
+from dittofs.files.records import DirectoryState, Inode
+from dittofs.protocols.nfs3.types import (
+    fattr3,
+    nfstime3,
+    sattr3,
+    set_atime,
+    set_mtime,
+    time_how,
+    wcc_attr,
+    wcc_data,
+)
+from dittofs.xdr.types import packer
+
+FILES_KEPT = 32_768
+NANOSECONDS = 1_000_000_000
+LATEST = 2**32 * NANOSECONDS - 1
+
+_pack_fattr3 = packer(fattr3)
+_pack_wcc_attr = packer(wcc_attr)
+
+
+class AttributeCache:
+    """The encoded attributes of one share's files.  Bounded: when full it starts afresh, which costs each file that is
+    in use one encoding, where keeping the order of use would cost at each hit."""
+
+    __slots__ = ("_capacity", "_fsid", "_kept")
+
+    def __init__(self, fsid: int, *, capacity: int = FILES_KEPT):
+        self._fsid = fsid
+        self._capacity = capacity
+        self._kept: dict[int, tuple[Inode, DirectoryState | None, bytes]] = {}
+
+    def encoded(self, file: File) -> bytes:
+        """The `fattr3` of a file, encoded."""
+        id_, inode, state = file
+        kept = self._kept.get(id_)
+        if kept is not None and kept[0] is inode and kept[1] is state:
+            return kept[2]
+        made = fattr3_of(file, self._fsid)
+        if len(self._kept) >= self._capacity:
+            self._kept.clear()
+        self._kept[id_] = (inode, state, made)
+        return made
+
+    def wcc(self, before: File, after: File) -> wcc_data:
+        """What a client's cache needs to know whether only this call changed the file (RFC 1813 2.6)."""
+        return wcc_data(wcc_attr_of(before), self.encoded(after))
+
+
+def fattr3_of(file: File, fsid: int) -> bytes:
+    """RFC 1813 2.6, encoded."""
+    id_, inode, state = file
+    links, mtime, ctime = (
+        (inode.links, inode.mtime, inode.ctime) if state is None else (state.links, state.mtime, state.ctime)
+    )
+    return _pack_fattr3(
+        inode.type,
+        inode.mode,
+        links,
+        inode.uid,
+        inode.gid,
+        inode.size,
+        inode.used,
+        inode.device_major,
+        inode.device_minor,
+        fsid,
+        id_,
+        *time_of(inode.atime),
+        *time_of(mtime),
+        *time_of(ctime),
+    )
+
+
+def wcc_attr_of(file: File) -> bytes:
+    """RFC 1813 2.6, encoded."""
+    return _pack_wcc_attr(file.inode.size, *time_of(file.mtime), *time_of(file.ctime))
+
+
+def time_of(moment: int) -> tuple[int, int]:
+    """Nanoseconds since 1970 as seconds and a rest; what lies outside of 1970 to 2106 is brought to the nearer end."""
+    if not 0 <= moment <= LATEST:
+        moment = LATEST if moment > 0 else 0
+    return divmod(moment, NANOSECONDS)
+
+
+def set_attributes_of(wanted: sattr3) -> SetAttributes:
+    """RFC 1813 2.6, sattr3."""
+    return SetAttributes(
+        wanted.mode, wanted.uid, wanted.gid, wanted.size, _wanted_time(wanted.atime), _wanted_time(wanted.mtime)
+    )
+
+
+def _wanted_time(wanted: set_atime | set_mtime) -> int | ServerTime | None:
+    if wanted.discriminant == time_how.DONT_CHANGE:
+        return None
+    return ServerTime.NOW if wanted.discriminant == time_how.SET_TO_SERVER_TIME else nanoseconds_of(wanted.value)
+
+
+def nanoseconds_of(time: nfstime3) -> int:
+    """Not every client keeps the rest below a second."""
+    return time.seconds * NANOSECONDS + time.nseconds

@@ -1,0 +1,283 @@
+"""The procedures that change names and attributes.
+
+SETATTR and CREATE are coroutines, because setting a size may have to wait for content; otherwise they do not wait.  All
+of these are remembered by the replay cache [NFS-5], and refused on a read-only share.
+"""
+
+from dittofs.files import io, namespace
+from dittofs.files.attributes import NOTHING, SetAttributes, set_attributes
+from dittofs.files.inodes import Change, load
+from dittofs.files.namespace import Created, CreateMode
+from dittofs.files.records import FileType
+from dittofs.files.renaming import rename as rename_file
+from dittofs.model.errors import WrongType
+from dittofs.model.ids import FileId
+from dittofs.protocols.nfs3.attributes import nanoseconds_of, set_attributes_of
+from dittofs.protocols.nfs3.serving import Visitor, attributes_at, failing, metadata, run, waiting, wcc_at
+from dittofs.protocols.nfs3.types import (
+    CREATE3args,
+    CREATE3res,
+    CREATE3resfail,
+    CREATE3resok,
+    LINK3args,
+    LINK3res,
+    LINK3resfail,
+    LINK3resok,
+    MKDIR3args,
+    MKDIR3res,
+    MKDIR3resfail,
+    MKDIR3resok,
+    MKNOD3args,
+    MKNOD3res,
+    MKNOD3resfail,
+    MKNOD3resok,
+    REMOVE3args,
+    REMOVE3res,
+    REMOVE3resfail,
+    REMOVE3resok,
+    RENAME3args,
+    RENAME3res,
+    RENAME3resfail,
+    RENAME3resok,
+    RMDIR3args,
+    RMDIR3res,
+    RMDIR3resfail,
+    RMDIR3resok,
+    SETATTR3args,
+    SETATTR3res,
+    SETATTR3resfail,
+    SETATTR3resok,
+    SYMLINK3args,
+    SYMLINK3res,
+    SYMLINK3resfail,
+    SYMLINK3resok,
+    createmode3,
+    devicedata3,
+    ftype3,
+    specdata3,
+    wcc_data,
+)
+from dittofs.rpc.program import Call
+from dittofs.stores.tables import View
+
+CREATE_MODES = {
+    createmode3.UNCHECKED: CreateMode.UNCHECKED,
+    createmode3.GUARDED: CreateMode.GUARDED,
+    createmode3.EXCLUSIVE: CreateMode.EXCLUSIVE,
+}
+NO_DEVICE = specdata3(0, 0)
+
+
+@waiting(
+    2,
+    SETATTR3args,
+    SETATTR3res,
+    handle="object",
+    failure=failing(SETATTR3res, SETATTR3resfail, obj_wcc=wcc_at("object")),
+    is_change=True,
+    is_replayed=True,
+)
+async def setattr_(call: Call, visitor: Visitor, id_: FileId, args: SETATTR3args) -> SETATTR3resok:
+    """RFC 1813 3.3.2."""
+    wanted = set_attributes_of(args.new_attributes)
+    guard = None if args.guard is None else nanoseconds_of(args.guard)
+    if wanted.size is None:
+        change: Change = await run(call, visitor, _set_attributes, visitor, id_, wanted, guard)
+    else:
+        change = await io.set_attributes(visitor.volume, visitor.identity, id_, wanted, guard, guard=visitor.guard)
+    return SETATTR3resok(visitor.attributes.wcc(change.before, change.after))
+
+
+def _set_attributes(view: View, visitor: Visitor, id_: FileId, wanted: SetAttributes, guard: int | None) -> Change:
+    return set_attributes(view, visitor.identity, load(view, id_), wanted, guard)
+
+
+@waiting(
+    8,
+    CREATE3args,
+    CREATE3res,
+    handle="where.dir",
+    failure=failing(CREATE3res, CREATE3resfail, dir_wcc=wcc_at("where.dir")),
+    is_change=True,
+    is_replayed=True,
+)
+async def create(call: Call, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREATE3resok:
+    """RFC 1813 3.3.8."""
+    created: Created = await run(call, visitor, _create, visitor, id_, args)
+    file = created.file
+    if created.truncate_to is not None:
+        wanted = SetAttributes(size=created.truncate_to)
+        change = await io.set_attributes(visitor.volume, visitor.identity, file.id, wanted, guard=visitor.guard)
+        file = change.after
+    return CREATE3resok(
+        visitor.volume.codec.encode(file.id),
+        visitor.attributes.encoded(file),
+        visitor.attributes.wcc(created.before, created.after),
+    )
+
+
+def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Created:
+    how = args.how.discriminant
+    is_exclusive = how == createmode3.EXCLUSIVE
+    return namespace.create(
+        view,
+        visitor.volume.tree,
+        visitor.identity,
+        load(view, id_),
+        args.where.name,
+        NOTHING if is_exclusive else set_attributes_of(args.how.value),
+        CREATE_MODES[createmode3(how)],
+        args.how.value if is_exclusive else b"",
+    )
+
+
+@metadata(
+    9,
+    MKDIR3args,
+    MKDIR3res,
+    handle="where.dir",
+    failure=failing(MKDIR3res, MKDIR3resfail, dir_wcc=wcc_at("where.dir")),
+    is_change=True,
+)
+def mkdir(view: View, visitor: Visitor, id_: FileId, args: MKDIR3args) -> MKDIR3resok:
+    """RFC 1813 3.3.9."""
+    wanted = set_attributes_of(args.attributes)
+    made = namespace.make_directory(
+        view, visitor.volume.tree, visitor.identity, load(view, id_), args.where.name, wanted
+    )
+    return MKDIR3resok(*_made(visitor, made))
+
+
+@metadata(
+    10,
+    SYMLINK3args,
+    SYMLINK3res,
+    handle="where.dir",
+    failure=failing(SYMLINK3res, SYMLINK3resfail, dir_wcc=wcc_at("where.dir")),
+    is_change=True,
+)
+def symlink(view: View, visitor: Visitor, id_: FileId, args: SYMLINK3args) -> SYMLINK3resok:
+    """RFC 1813 3.3.10."""
+    made = namespace.make_symlink(
+        view,
+        visitor.volume.tree,
+        visitor.identity,
+        load(view, id_),
+        args.where.name,
+        args.symlink.symlink_data,
+        set_attributes_of(args.symlink.symlink_attributes),
+    )
+    return SYMLINK3resok(*_made(visitor, made))
+
+
+@metadata(
+    11,
+    MKNOD3args,
+    MKNOD3res,
+    handle="where.dir",
+    failure=failing(MKNOD3res, MKNOD3resfail, dir_wcc=wcc_at("where.dir")),
+    is_change=True,
+)
+def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> MKNOD3resok:
+    """RFC 1813 3.3.11."""
+    what = args.what.value
+    kind = FileType(args.what.discriminant)
+    if what is None:
+        raise WrongType(f"{ftype3(kind).name} is not made by MKNOD")
+    device = what.spec if isinstance(what, devicedata3) else NO_DEVICE
+    made = namespace.make_special(
+        view,
+        visitor.volume.tree,
+        visitor.identity,
+        load(view, id_),
+        args.where.name,
+        kind,
+        set_attributes_of(what.dev_attributes if isinstance(what, devicedata3) else what),
+        device.specdata1,
+        device.specdata2,
+    )
+    return MKNOD3resok(*_made(visitor, made))
+
+
+def _made(visitor: Visitor, change: Change) -> tuple[bytes, bytes, wcc_data]:
+    """Handle, attributes and the directory of a new file: what every maker answers with."""
+    file = change.file
+    assert file is not None, "something was made"
+    attributes = visitor.attributes
+    return (
+        visitor.volume.codec.encode(file.id),
+        attributes.encoded(file),
+        attributes.wcc(change.before, change.after),
+    )
+
+
+@metadata(
+    12,
+    REMOVE3args,
+    REMOVE3res,
+    handle="object.dir",
+    failure=failing(REMOVE3res, REMOVE3resfail, dir_wcc=wcc_at("object.dir")),
+    is_change=True,
+)
+def remove(view: View, visitor: Visitor, id_: FileId, args: REMOVE3args) -> REMOVE3resok:
+    """RFC 1813 3.3.12."""
+    change = namespace.remove(view, visitor.volume.tree, visitor.identity, load(view, id_), args.object.name)
+    return REMOVE3resok(visitor.attributes.wcc(change.before, change.after))
+
+
+@metadata(
+    13,
+    RMDIR3args,
+    RMDIR3res,
+    handle="object.dir",
+    failure=failing(RMDIR3res, RMDIR3resfail, dir_wcc=wcc_at("object.dir")),
+    is_change=True,
+)
+def rmdir(view: View, visitor: Visitor, id_: FileId, args: RMDIR3args) -> RMDIR3resok:
+    """RFC 1813 3.3.13."""
+    change = namespace.remove_directory(view, visitor.volume.tree, visitor.identity, load(view, id_), args.object.name)
+    return RMDIR3resok(visitor.attributes.wcc(change.before, change.after))
+
+
+@metadata(
+    14,
+    RENAME3args,
+    RENAME3res,
+    handle="from_.dir",
+    failure=failing(RENAME3res, RENAME3resfail, fromdir_wcc=wcc_at("from_.dir"), todir_wcc=wcc_at("to.dir")),
+    is_change=True,
+)
+def rename(view: View, visitor: Visitor, id_: FileId, args: RENAME3args) -> RENAME3resok:
+    """RFC 1813 3.3.14."""
+    to = visitor.same_share(args.to.dir)
+    done = rename_file(
+        view,
+        visitor.volume.tree,
+        visitor.identity,
+        load(view, id_),
+        args.from_.name,
+        load(view, to),
+        args.to.name,
+    )
+    attributes = visitor.attributes
+    return RENAME3resok(
+        attributes.wcc(done.from_before, done.from_after),
+        attributes.wcc(done.to_before, done.to_after),
+    )
+
+
+@metadata(
+    15,
+    LINK3args,
+    LINK3res,
+    handle="file",
+    failure=failing(LINK3res, LINK3resfail, file_attributes=attributes_at("file"), linkdir_wcc=wcc_at("link.dir")),
+    is_change=True,
+)
+def link(view: View, visitor: Visitor, id_: FileId, args: LINK3args) -> LINK3resok:
+    """RFC 1813 3.3.15."""
+    directory = load(view, visitor.same_share(args.link.dir))
+    change = namespace.link(view, visitor.volume.tree, visitor.identity, load(view, id_), directory, args.link.name)
+    assert change.file is not None, "a link is one of a file"
+    attributes = visitor.attributes
+    return LINK3resok(attributes.encoded(change.file), attributes.wcc(change.before, change.after))
