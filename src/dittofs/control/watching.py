@@ -1,0 +1,160 @@
+"""Watches what the lock table decides: for the metrics [OPS-4], the list of recent deadlocks, and the page, which asks
+again when something has changed."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dittofs.locks.inspecting import Inspector
+from dittofs.locks.outcomes import (
+    Blocked,
+    Deadlock,
+    Denied,
+    Effect,
+    Forget,
+    Granted,
+    InGrace,
+    LimitReached,
+    Offer,
+    Reason,
+    ReclaimRefused,
+    Refuse,
+    TimedOut,
+    Wait,
+)
+from dittofs.locks.values import Acquire, Reserve
+from dittofs.metrics.counting import LOCK_BOUNDS
+from dittofs.metrics.families import Metrics
+
+DEADLOCKS_KEPT = 100
+
+STATUSES: dict[type, str] = {
+    Granted: "granted",
+    Blocked: "blocked",
+    Denied: "denied",
+    Deadlock: "deadlock",
+    InGrace: "grace",
+    ReclaimRefused: "reclaim_refused",
+    LimitReached: "limit",
+    TimedOut: "timeout",
+}
+
+
+class SeenDeadlock(NamedTuple):
+    at: float
+    cycle: tuple[Wait, ...]
+
+
+class LockWatch:
+    """A watcher of the lock service."""
+
+    def __init__(self, metrics: Metrics, inspect: Inspector):
+        self.changes = 0
+        """Grows with every decision that changed something."""
+        self.deadlocks: deque[SeenDeadlock] = deque(maxlen=DEADLOCKS_KEPT)
+        self._inspect = inspect
+        counter, histogram = metrics.counter, metrics.histogram
+        self._acquired = counter(
+            "dittofs_locks_acquire_total", "Requests for locks by outcome.", "share", "type", "status"
+        )
+        self._released = counter("dittofs_locks_release_total", "Locks that ended, by reason.", "share", "reason")
+        self._blocking = histogram(
+            "dittofs_locks_blocking_duration_seconds",
+            "How long requests waited that got their lock.",
+            "share",
+            bounds=LOCK_BOUNDS,
+        )
+        self._held = histogram(
+            "dittofs_locks_hold_duration_seconds", "How long locks were held.", "share", "type", bounds=LOCK_BOUNDS
+        )
+        self._limits = counter("dittofs_locks_limit_hits_total", "Requests refused by a limit.", "limit_type")
+        self._deadlocks = counter("dittofs_locks_deadlock_detected_total", "Deadlocks that were broken.")
+        self._deadlocks.add(amount=0)
+        self._reclaims = counter(
+            "dittofs_locks_reclaim_total", "Locks reclaimed after a restart, by outcome.", "status"
+        )
+        self._declare_levels(metrics)
+
+    def _declare_levels(self, metrics: Metrics) -> None:
+        inspect = self._inspect
+
+        def active() -> Iterable[tuple[tuple[str, ...], float]]:
+            for share in inspect.shares():
+                yield (share.share, "shared"), share.shared
+                yield (share.share, "exclusive"), share.exclusive
+                yield (share.share, "reservation"), share.reservations
+
+        def remaining() -> Iterable[tuple[tuple[str, ...], float]]:
+            now = time.time()
+            yield (), max((max(0.0, grace.ends_at - now) for grace in inspect.grace()), default=0.0)
+
+        metrics.asked("dittofs_locks_active", "gauge", "Locks that are held.", ("share", "type"), active)
+        metrics.asked(
+            "dittofs_locks_blocked",
+            "gauge",
+            "Requests that wait.",
+            ("share",),
+            lambda: [((share.share,), share.waiting) for share in inspect.shares()],
+        )
+        metrics.asked(
+            "dittofs_locks_grace_period_active",
+            "gauge",
+            "Shares in grace.",
+            (),
+            lambda: [((), len(inspect.grace()))],
+        )
+        metrics.asked(
+            "dittofs_locks_grace_period_remaining_seconds",
+            "gauge",
+            "Until the last grace period ends.",
+            (),
+            remaining,
+        )
+
+    def decided(
+        self, request: Acquire | Reserve | None, outcome: object | None, effects: Sequence[Effect], now: float
+    ) -> None:
+        if request is not None:
+            self._asked(request, outcome, now)
+        if type(outcome) is LimitReached:
+            self._limits.add(outcome.limit)
+        for effect in effects:
+            self._performed(effect, now)
+        if effects or type(outcome) is Blocked:
+            self.changes += 1
+
+    def _asked(self, request: Acquire | Reserve, outcome: object | None, now: float) -> None:
+        mode = request.mode.value if isinstance(request, Acquire) else "reservation"
+        status = STATUSES.get(type(outcome), "other")
+        # A client that polls for a lock it waits for asks for nothing new [NLM-4].
+        if not (type(outcome) is Blocked and not outcome.is_new):
+            self._acquired.add(request.file.share, mode, status)
+        if request.reclaim:
+            self._reclaims.add(status)
+        if type(outcome) is Granted and outcome.queued_at is not None:
+            self._blocking.observe(max(0.0, now - outcome.queued_at), request.file.share)
+        if type(outcome) is Deadlock:
+            self._seen(outcome, now)
+
+    def _performed(self, effect: Effect, now: float) -> None:
+        kind = type(effect)
+        if kind is Forget:
+            assert isinstance(effect, Forget), "as its type says"
+            if effect.reason is not Reason.REPLACED:
+                lock = effect.lock
+                self._released.add(lock.file.share, effect.reason.value)
+                self._held.observe(max(0.0, now - lock.acquired_at), lock.file.share, lock.mode.value)
+        elif kind is Offer:
+            assert isinstance(effect, Offer), "as its type says"
+            share = effect.request.file.share
+            self._acquired.add(share, effect.request.mode.value, "granted")
+            self._blocking.observe(max(0.0, now - effect.queued_at), share)
+        elif kind is Refuse:
+            assert isinstance(effect, Refuse), "as its type says"
+            if type(effect.why) is Deadlock:
+                self._seen(effect.why, now)
+
+    def _seen(self, deadlock: Deadlock, now: float) -> None:
+        self._deadlocks.add()
+        self.deadlocks.append(SeenDeadlock(now, deadlock.cycle))
