@@ -1,0 +1,5 @@
+"""`python -m dittofs` is `dittofs`."""
+
+from dittofs.cli.main import main
+
+main()
