@@ -110,6 +110,21 @@ def test_of_two_nodes_that_grant_at_once_one_finds_out(make: Make) -> None:
     run(work())
 
 
+def test_release_that_overtakes_a_foreign_grant_does_not_hide_it(make: Make) -> None:
+    """A release is recorded whatever others did meanwhile; its node must not take that for knowing what they did."""
+
+    async def work() -> None:
+        async with node(make(), "a") as a, node(make(), "b") as b:
+            for number in range(1, 21):
+                file = FileRef(EXPORT, FileId(number))
+                await a.service.acquire(wanted("alice", 0, 5, file=file))
+                release = a.service.release(file, owner("alice"), ALL)
+                await asyncio.gather(release, b.service.acquire(wanted("bob", 5, 10, file=file)))
+                assert isinstance((await a.service.acquire(wanted("anna", 0, 10, file=file)))[0], Denied)
+
+    run(work())
+
+
 def test_random_requests_of_two_nodes_leave_no_conflict(make: Make) -> None:
     """Whatever both do at the same time: no two recorded locks conflict, and who was granted is recorded."""
     seed = random.randrange(2**32)
@@ -128,7 +143,7 @@ def test_random_requests_of_two_nodes_leave_no_conflict(make: Make) -> None:
                 else:
                     await at.service.release(FILE, owner(name), span)
 
-            for _ in range(40):
+            for _ in range(200):
                 users = [(a, "alice"), (a, "anna"), (b, "bob"), (b, "bert")]
                 await asyncio.gather(*[one_request(at, name) for at, name in chance.sample(users, 3)])
                 held = await a.locks()

@@ -2,7 +2,8 @@
 
 Each file with locks has a mark, which every change of its locks replaces.  A node that decides knows the mark of what
 it decided on, and its decision is recorded only if the mark is still the same; otherwise it takes in what the others
-did, and decides again.  A change that only takes locks away is always true: it needs no mark, but leaves a new one.
+did, and decides again.  A change that only takes locks away is always true: it is recorded whatever the mark, but if
+that was not the known one, the mark that it leaves is one that nobody knows, so that this node looks again as well.
 """
 
 from collections.abc import Iterable
@@ -39,6 +40,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     node: str
     epoch: int
     number: int
+    """Below zero if the node did not know what it changed."""
 
 
 MARKS: Table[FileKey, Mark] = Table("lock-mark", b"m", "8sQ", Mark)
@@ -96,18 +98,20 @@ class SharedLockRecords(LockRecords):
         return locks
 
     def _send(self, changes: dict[LockKey, Lock | None], node: NodeRecord | None) -> Hold | None:
+        decided: set[FileKey] = set()
         expected: dict[FileKey, Known | None] = {}
+        marks: dict[FileKey, Mark] = {}
         for (share, file, _), lock in changes.items():
             key = (share, file)
             if lock is not None:
+                decided.add(key)
+            if key not in marks:
+                self._number += 1
                 expected[key] = self._known.get(key)
-        marks: dict[FileKey, Mark] = {}
-        for share, file, _ in changes:
-            self._number += 1
-            marks[(share, file)] = Mark(self.origin.node, self.origin.epoch, self._number)
+                marks[key] = Mark(self.origin.node, self.origin.epoch, self._number)
         # What stands on this decision is checked against it, also before it is known whether it was recorded.
         self._known.update({key: Known(mark) for key, mark in marks.items() if key in self._known})
-        return send(self.transactions, _write_marked, changes, self.origin, node, expected, marks)
+        return send(self.transactions, _write_marked, changes, self.origin, node, decided, expected, marks)
 
 
 def _load_all(view: View, share: bytes) -> tuple[list[tuple[FileKey, Mark]], list[Lock]]:
@@ -129,13 +133,17 @@ def _write_marked(
     changes: dict[LockKey, Lock | None],
     origin: Origin,
     node: NodeRecord | None,
+    decided: set[FileKey],
     expected: dict[FileKey, Known | None],
     marks: dict[FileKey, Mark],
 ) -> None:
-    for key, known in expected.items():
-        mark = view.get(MARKS, key)
-        if known is None or known.mark != mark:
-            raise Outdated("another node has changed the locks of the file")
+    """`decided` are the files in which something is granted."""
     for key, mark in marks.items():
-        view.put(MARKS, key, mark)
+        known = expected[key]
+        if known is not None and known.mark == view.get(MARKS, key):
+            view.put(MARKS, key, mark)
+        elif key in decided:
+            raise Outdated("another node has changed the locks of the file")
+        else:
+            view.put(MARKS, key, Mark(mark.node, mark.epoch, -mark.number))
     write_locks(view, changes, origin, node)
