@@ -6,8 +6,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
-PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PYTHON ?= $(shell tests/choose-python)
 PYTEST := $(BIN)/python -m pytest
 FAST := not slow and not kernel and not torture
 
@@ -16,7 +15,6 @@ help: ## this text
 
 setup: $(STAMP) ## .venv with the package and its tools in it
 $(STAMP): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; name it with make PYTHON=/path/to/python" >&2; exit 1; }
 	@PYTHON="$(PYTHON)" tests/make-venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
