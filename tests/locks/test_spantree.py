@@ -35,6 +35,8 @@ def is_sound(node: object) -> None:
             is_sound(below)
     else:
         assert isinstance(node, spantree._Leaf)
+        assert node.starts == [item.start for item in node.items]
+        assert node.reach == [max(item.end for item in node.items[: index + 1]) for index in range(len(node.items))]
         assert node.end == max(item.end for item in node.items)
 
 

@@ -179,9 +179,9 @@ class Inspector:
         return [
             ShareView(
                 share=share,
-                shared=counts.held[Mode.SHARED],
-                exclusive=counts.held[Mode.EXCLUSIVE],
-                reservations=counts.held[Mode.RESERVATION],
+                shared=counts.shared,
+                exclusive=counts.exclusive,
+                reservations=counts.reservations,
                 waiting=counts.waiting,
             )
             for share, counts in sorted(self._state.holdings.shares.items())
