@@ -27,6 +27,7 @@ def is_sound(node: object) -> None:
     """Every branch knows its nodes' first keys and how far they reach; all leaves are equally deep."""
     if isinstance(node, spantree._Branch):
         assert node.keys == [below.first() for below in node.nodes]
+        assert node.starts == [key[0] for key in node.keys]
         assert node.ends == [below.end for below in node.nodes]
         assert node.reach == [max(node.ends[: index + 1]) for index in range(len(node.ends))]
         assert node.end == max(node.ends)
