@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dittofs.locks.grace import RosterEntry
 from dittofs.locks.spantree import everything
 from dittofs.locks.state import LockState
-from dittofs.locks.values import Acquire, Lock, Mode, Owner
+from dittofs.locks.values import Acquire, Lock, Owner
 from dittofs.locks.waiting import Waiter, older
 from dittofs.model.ids import ClientId, FileRef, LockId, ShareName, Ticket
 

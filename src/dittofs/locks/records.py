@@ -37,27 +37,31 @@ _decode = msgspec.msgpack.Decoder(LockRecord).decode
 
 
 def record_of(lock: Lock) -> LockRecord:
-    access, deny = lock.reservation or (Access.NONE, Access.NONE)
+    share, file = lock.file
+    owner = lock.owner
+    access, deny = (0, 0) if lock.reservation is None else lock.reservation
+    node, epoch = lock.origin
+    # By position: with a name for each field it takes three times as long.
     return LockRecord(
-        id=lock.id,
-        share=lock.file.share,
-        file=lock.file.file,
-        owner=lock.owner.id,
-        client=lock.owner.client,
-        svid=lock.owner.svid,
-        oh=lock.owner.oh,
-        start=lock.start,
-        last=lock.end - 1,
-        mode=lock.mode,
-        access=int(access),
-        deny=int(deny),
-        acquired_at=lock.acquired_at,
-        was_blocking=lock.was_blocking,
-        is_reclaim=lock.is_reclaim,
-        is_offered=lock.is_offered,
-        state=lock.state,
-        node=lock.origin.node,
-        epoch=lock.origin.epoch,
+        lock.id,
+        share,
+        file,
+        owner.id,
+        owner.client,
+        owner.svid,
+        owner.oh,
+        lock.start,
+        lock.end - 1,
+        lock.mode,
+        int(access),
+        int(deny),
+        lock.acquired_at,
+        lock.was_blocking,
+        lock.is_reclaim,
+        lock.is_offered,
+        lock.state,
+        node,
+        epoch,
     )
 
 
