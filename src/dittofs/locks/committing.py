@@ -28,6 +28,13 @@ class _Flight:
         self.files: set[FileRef] = set()
 
 
+def _first_file(effects: Sequence[Effect]) -> FileRef | None:
+    for effect in effects:
+        if isinstance(effect, Save | Forget):
+            return effect.lock.file
+    return None
+
+
 class Commits:
     """The stores of all shares, and what is on its way to them."""
 
@@ -67,7 +74,11 @@ class Commits:
                 return self._write_one(file, effect.lock.id, effect.lock)
             if isinstance(effect, Forget) and effect.lock.file == file:
                 return self._write_one(file, effect.lock.id, None)
-        hold, has_notices = self._write_to_one(file, effects) if file is not None else (None, None)
+        hold: Hold | None = None
+        has_notices: bool | None = None
+        about = file or _first_file(effects)
+        if about is not None:
+            hold, has_notices = self._write_to_one(about, effects)
         if has_notices is None:
             hold, has_notices = self._write_to_all(effects), True
         if hold is None and file is not None:

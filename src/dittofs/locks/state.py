@@ -154,7 +154,7 @@ class LockState:
     @staticmethod
     def got(turn: Turn, file: FileState, owner: OwnerState, lock: Lock) -> None:
         """What he got can close a cycle if he waits himself and somebody waits for what he got."""
-        if owner.tickets is not None and file.queue is not None:
+        if owner.tickets is not None and file.queue is not None and queued(owner):
             if any(True for _ in file.queue.conflicting(lock.start, lock.end, lock.mode, owner)):
                 turn.touched.append(owner)
 
@@ -262,10 +262,14 @@ class LockState:
                     found[waiter.id] = waiter
         turn.freed.clear()
         turn.candidates.clear()
+        last: Waiter | None = None
         for ticket in sorted(found):
             waiter = found[ticket]
+            if last is not None and last.shuts_out(waiter):
+                continue  # the next in a queue for one range: there may be many of them
             if waiter.is_queued and self.graph.is_grantable(waiter):
                 self._offer(turn, waiter)
+                last = waiter if waiter.offer is not None else last
 
     def _offer(self, turn: Turn, waiter: Waiter) -> None:
         refusal = self.over_limit(1, waiter.file, waiter.owner)
