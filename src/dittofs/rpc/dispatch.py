@@ -27,6 +27,7 @@ from dittofs.rpc.messages import (
     refused_credentials,
 )
 from dittofs.rpc.program import AuthenticationRefused, Call, NoAnswer, Peer, Procedure, Program
+from dittofs.rpc.remembering import AnswerMemory, Answers, Remembered
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
@@ -97,6 +98,9 @@ class Dispatcher:
         self.refused = 0
         """Calls of programs, versions and procedures that are not served, and with credentials that nobody knows."""
         self.replayed = 0
+        self.remembered = 0
+        """Calls that were answered as before, because nothing had changed."""
+        self.memory = AnswerMemory()
 
     @property
     def counts(self) -> list[ProcedureCounts]:
@@ -132,8 +136,19 @@ class Dispatcher:
         present = set(self._tasks)
         return not present or not (await asyncio.wait(present, timeout=seconds))[1]
 
-    def serve(self, record: bytes | memoryview, peer: Peer, deliver: Deliver) -> Chunks | None:
-        """The answer to a record, if there is one yet; otherwise `deliver` gets it later, or None at once.
+    def count_remembered(self, counts: ProcedureCounts) -> None:
+        """An answer was given out of the memory."""
+        self.remembered += 1
+        counts.ok += 1
+        if not counts.in_batch:
+            self._in_batch.append(counts)
+        counts.in_batch += 1
+
+    def serve(
+        self, record: bytes | memoryview, peer: Peer, deliver: Deliver, answers: Answers | None = None
+    ) -> Chunks | None:
+        """The answer to a record, if there is one yet; otherwise `deliver` gets it later, or None at once.  What may be
+        told again is added to `answers`.
 
         Raises XdrError if the record is not a call at all: there is nobody to answer.
         """
@@ -171,6 +186,9 @@ class Dispatcher:
             if not counts.in_batch:
                 self._in_batch.append(counts)
             counts.in_batch += 1
+            if answers is not None and call.witness is not None:
+                tail = b"".join(reply)[4:]
+                self.memory.keep(answers, bytes(record[4:]), Remembered(tail, call.witness, counts))
         return reply
 
     def _read_head(self, record: bytes | memoryview) -> tuple[tuple[_Entry, Credentials], int]:

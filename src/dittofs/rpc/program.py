@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from dittofs.model.errors import FileError
 from dittofs.rpc.credentials import Credentials
+from dittofs.rpc.remembering import Witness
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -59,9 +60,9 @@ class Hold(Protocol):
 
 class Call:
     """One call under way.  `xid` is as it stood in the call, `services` what the server bound to the program; a handler
-    whose answer must not leave yet sets `hold`."""
+    whose answer must not leave yet sets `hold`, and one whose answer may be told again sets `witness`."""
 
-    __slots__ = ("credentials", "hold", "peer", "services", "xid")
+    __slots__ = ("credentials", "hold", "peer", "services", "witness", "xid")
 
     def __init__(self, xid: bytes, peer: Peer, credentials: Credentials, services: Any):
         self.xid = xid
@@ -69,6 +70,7 @@ class Call:
         self.credentials = credentials
         self.services = services
         self.hold: Hold | None = None
+        self.witness: Witness | None = None
 
 
 class Procedure:

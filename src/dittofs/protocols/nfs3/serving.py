@@ -116,13 +116,34 @@ def _identity_of(call: Call, share: Share) -> Identity:
 
 
 def metadata(
-    number: int, arguments: Any, result: Any, *, handle: str, failure: Failure, is_change: bool = False
+    number: int,
+    arguments: Any,
+    result: Any,
+    *,
+    handle: str,
+    failure: Failure,
+    is_change: bool = False,
+    is_lasting: bool = False,
 ) -> Callable[[Metadata], Metadata]:
     """Register a function ``(view, visitor, file id, arguments) -> success arm``.  `handle` says where in the
-    arguments the handle is that decides about the share."""
+    arguments the handle is that decides about the share.  The answer of one that `is_lasting` depends on nothing but
+    the call, the visitor and the records that `view.get` told: as long as these are the same, so is the answer."""
     handle_in = attrgetter(handle)
 
     def register(function: Metadata) -> Metadata:
+        def answer_lasting(call: Call, args: Any) -> Any:
+            services: Nfs3Services = call.services
+            share, id_ = services.shares.resolve(handle_in(args))
+            visitor = services.admit(call, share)
+            transactions = share.volume.transactions
+            try:
+                found, call.witness = transactions.look(
+                    function, visitor, id_, args, is_relaxed=share.volume.is_relaxed
+                )
+            finally:
+                call.hold = transactions.hold
+            return found
+
         def answer(call: Call, args: Any) -> Any:
             services: Nfs3Services = call.services
             share, id_ = services.shares.resolve(handle_in(args))
@@ -137,8 +158,9 @@ def metadata(
             finally:
                 call.hold = transactions.hold
 
-        answer.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_change, success=NFS3_OK)(answer)
+        chosen = answer_lasting if is_lasting else answer
+        chosen.__name__ = function.__name__.rstrip("_")
+        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_change, success=NFS3_OK)(chosen)
         return function
 
     return register
