@@ -16,6 +16,7 @@ from typing import Final, cast
 import structlog
 
 from dittofs.net.addresses import peer_of
+from dittofs.net.attention import Attention
 from dittofs.net.buffers import SpareBuffers
 from dittofs.net.limits import TcpCounters, TcpLimits
 from dittofs.rpc.conversation import Conversation
@@ -42,6 +43,10 @@ class TcpService:
     by_address: Counter[str] = field(default_factory=Counter)
     receive: memoryview = field(default_factory=lambda: memoryview(bytearray(RECEIVE_BYTES)))
     spare: SpareBuffers = field(default_factory=SpareBuffers)
+    attention: Attention = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.attention = Attention(self.clock, self.limits.busy_poll_seconds)
 
     def __call__(self) -> "RpcConnection":
         return RpcConnection(self)
@@ -203,7 +208,7 @@ class RpcConnection(asyncio.BufferedProtocol):
         service.counters.bytes_received += nbytes
         was_unfinished, served = self._is_unfinished, conversation.served
         self._is_serving = True
-        service.dispatcher.begin_batch()
+        service.attention.arrived(service.dispatcher.begin_batch())
         try:
             if self._large is not None:
                 self._more_of_large(nbytes)
@@ -225,6 +230,7 @@ class RpcConnection(asyncio.BufferedProtocol):
         self._flush()
         service.dispatcher.end_batch()
         self._balance()
+        service.attention.answered()
 
     def _records(self, data: bytes) -> None:
         """Serve every whole record, and keep the rest."""

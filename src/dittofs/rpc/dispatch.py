@@ -55,6 +55,7 @@ class _Entry:
         "failure",
         "handler",
         "is_async",
+        "is_lasting",
         "is_replayed",
         "is_replayed_over_udp",
         "name",
@@ -74,6 +75,7 @@ class _Entry:
         self.failure = procedure.failure
         self.handler = procedure.handler
         self.is_async = procedure.is_async
+        self.is_lasting = procedure.is_lasting
         self.is_replayed = procedure.is_replayed
         self.is_replayed_over_udp = procedure.is_replayed_over_udp
         self.services = services
@@ -107,9 +109,10 @@ class Dispatcher:
         """What happened to the calls of each procedure."""
         return [entry.counts for entry in self._entries.values()]
 
-    def begin_batch(self) -> None:
-        """Whatever is served from now on has arrived at this moment."""
-        self._arrived = self._clock()
+    def begin_batch(self) -> float:
+        """Whatever is served from now on has arrived at this moment, which is the answer."""
+        self._arrived = now = self._clock()
+        return now
 
     def end_batch(self) -> None:
         """The answers that are there already leave now."""
@@ -175,6 +178,8 @@ class Dispatcher:
             entry.counts.count("garbage_args")
             return [accepted(_number(record[:4]), accept_stat.GARBAGE_ARGS)]
         call = Call(bytes(record[:4]), peer, credentials, entry.services)
+        if entry.is_lasting and answers is not None:
+            call.is_asked_again = self.memory.is_asked_again(bytes(record[4:]))
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:

@@ -114,8 +114,8 @@ class LocalView:
         self.seen = 0
         self.moment = 0
         self.reads = 0
-        self.trail: list[tuple[_Rows, Any, Any]] | None = None
-        """What was read, if somebody wants to know, and all of it was there."""
+        self.trail: list[Any] | None = None
+        """What was read, if somebody wants to know, and all of it was there: rows, key, record, rows, key, record, …"""
         self._needs_hold = False
 
     @property
@@ -144,7 +144,7 @@ class LocalView:
                 self.trail = None  # what is not there cannot be recognised
         trail = self.trail
         if trail is not None:
-            trail.append((rows, key, record))
+            trail += (rows, key, record)
         return cast("R | None", record)
 
     def put(self, table: Table[K, R], key: K, record: R) -> None:
@@ -188,7 +188,7 @@ class LocalView:
 
     # The driver's side.
 
-    def take_trail(self) -> list[tuple[_Rows, Any, Any]] | None:
+    def take_trail(self) -> list[Any] | None:
         trail, self.trail = self.trail, None
         return trail
 
@@ -209,7 +209,7 @@ class Unchanged:
 
     __slots__ = ("_changes", "_driver", "_trail")
 
-    def __init__(self, driver: "LocalTransactions", trail: list[tuple[_Rows, Any, Any]]):
+    def __init__(self, driver: "LocalTransactions", trail: list[Any]):
         self._driver = driver
         self._trail = trail
         self._changes = driver.changes
@@ -217,8 +217,10 @@ class Unchanged:
     def is_unchanged(self) -> bool:
         changes = self._driver.changes
         if changes != self._changes:
-            for rows, key, record in self._trail:
-                if rows.records.get(key) is not record:
+            trail = self._trail
+            for at in range(0, len(trail), 3):
+                rows: _Rows = trail[at]
+                if rows.records.get(trail[at + 1]) is not trail[at + 2]:
                     return False
             self._changes = changes
         return True

@@ -131,19 +131,6 @@ def metadata(
     handle_in = attrgetter(handle)
 
     def register(function: Metadata) -> Metadata:
-        def answer_lasting(call: Call, args: Any) -> Any:
-            services: Nfs3Services = call.services
-            share, id_ = services.shares.resolve(handle_in(args))
-            visitor = services.admit(call, share)
-            transactions = share.volume.transactions
-            try:
-                found, call.witness = transactions.look(
-                    function, visitor, id_, args, is_relaxed=share.volume.is_relaxed
-                )
-            finally:
-                call.hold = transactions.hold
-            return found
-
         def answer(call: Call, args: Any) -> Any:
             services: Nfs3Services = call.services
             share, id_ = services.shares.resolve(handle_in(args))
@@ -152,15 +139,26 @@ def metadata(
                 share.check_writable()
                 if share.volume.is_frozen:
                     raise TryLater(f"{share.name} stands still for a moment, for a backup")
-            transactions = share.volume.transactions
+            volume = share.volume
+            transactions = volume.transactions
             try:
-                return transactions.run(function, visitor, id_, args, is_relaxed=share.volume.is_relaxed)
+                if call.is_asked_again:
+                    found, call.witness = transactions.look(function, visitor, id_, args, is_relaxed=volume.is_relaxed)
+                    return found
+                return transactions.run(function, visitor, id_, args, is_relaxed=volume.is_relaxed)
             finally:
                 call.hold = transactions.hold
 
-        chosen = answer_lasting if is_lasting else answer
-        chosen.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_change, success=NFS3_OK)(chosen)
+        answer.__name__ = function.__name__.rstrip("_")
+        NFS3.procedure(
+            number,
+            arguments,
+            result,
+            failure=failure,
+            is_replayed=is_change,
+            is_lasting=is_lasting,
+            success=NFS3_OK,
+        )(answer)
         return function
 
     return register
