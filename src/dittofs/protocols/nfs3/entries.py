@@ -134,7 +134,8 @@ class EntryCache:
                 if fitting > first:
                     pieces.append(encoded_run.encoded[begin : ends[fitting]])
                 return _closed(pieces, at_end=False)
-            pieces.append(encoded_run.encoded[begin:])
+            if size:
+                pieces.append(encoded_run.encoded[begin:])
             room -= size
             plain_room -= plain_size
             place = run.end
