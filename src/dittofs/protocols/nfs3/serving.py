@@ -19,6 +19,7 @@ from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
 from dittofs.model.later import Later
 from dittofs.protocols.nfs3.attributes import AttributeCache
+from dittofs.protocols.nfs3.entries import EntryCache
 from dittofs.protocols.nfs3.errors import status_of
 from dittofs.protocols.nfs3.limits import Limits, limits_of
 from dittofs.protocols.nfs3.types import nfsstat3, wcc_data
@@ -39,7 +40,7 @@ Waiting = TypeVar("Waiting", bound=Callable[..., Coroutine[Any, Any, Any]])
 class Visitor:
     """A user of a client at a share: everything that stays the same from call to call."""
 
-    __slots__ = ("attributes", "credentials", "guard", "identity", "limits", "services", "share", "volume")
+    __slots__ = ("attributes", "credentials", "entries", "guard", "identity", "limits", "services", "share", "volume")
 
     def __init__(self, services: "Nfs3Services", share: Share, call: Call, identity: Identity):
         self.services = services
@@ -47,6 +48,7 @@ class Visitor:
         self.volume: Volume = share.volume
         self.identity = identity
         self.attributes = services.attributes_of(share)
+        self.entries = services.entries_of(share)
         self.limits: Limits = limits_of(call.peer.transport)
         self.guard = services.guard(share, call.peer.address)
         self.credentials = call.credentials
@@ -63,7 +65,7 @@ class Visitor:
 class Nfs3Services:
     """What the procedures work on."""
 
-    __slots__ = ("_attributes", "_visitors", "bytes_read", "bytes_written", "locks", "shares")
+    __slots__ = ("_attributes", "_entries", "_visitors", "bytes_read", "bytes_written", "locks", "shares")
 
     def __init__(self, shares: ShareRegistry):
         self.shares = shares
@@ -71,6 +73,7 @@ class Nfs3Services:
         """Set before a share with mandatory locks is served."""
         self.bytes_read = self.bytes_written = 0
         self._attributes: dict[Share, AttributeCache] = {}
+        self._entries: dict[Share, EntryCache] = {}
         self._visitors: dict[tuple[int, str, str, Share], Visitor] = {}
 
     def admit(self, call: Call, share: Share) -> Visitor:
@@ -95,12 +98,19 @@ class Nfs3Services:
     def forget(self, share: Share) -> None:
         """It is not served any more."""
         self._attributes.pop(share, None)
+        self._entries.pop(share, None)
         self._visitors = {key: visitor for key, visitor in self._visitors.items() if visitor.share is not share}
 
     def attributes_of(self, share: Share) -> AttributeCache:
         cache = self._attributes.get(share)
         if cache is None:
             cache = self._attributes[share] = AttributeCache(share.fsid)
+        return cache
+
+    def entries_of(self, share: Share) -> EntryCache:
+        cache = self._entries.get(share)
+        if cache is None:
+            cache = self._entries[share] = EntryCache(share.volume, self.attributes_of(share))
         return cache
 
 
