@@ -27,6 +27,9 @@ from dittofs.xdr.errors import XdrError
 log = structlog.get_logger()
 
 RECEIVE_BYTES: Final = 128 * 1024
+UNSENT_BYTES: Final = 64 * 1024
+"""While the socket owes more than this, no further call is served: what is made ahead of it only fills memory."""
+
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
@@ -140,15 +143,15 @@ class RpcConnection(asyncio.BufferedProtocol):
             transport.abort()
             return
         limits = service.limits
-        transport.set_write_buffer_limits(high=limits.max_reply_bytes_per_connection)
+        transport.set_write_buffer_limits(high=min(UNSENT_BYTES, limits.max_reply_bytes_per_connection))
         service.add(self, self._peer.address)
         self._conversation = Conversation(
             service.dispatcher,
             self._peer,
             self._flush_soon,
+            self._flush,
             max_record=limits.max_record_bytes,
             max_unanswered=limits.max_calls_per_connection,
-            max_large=limits.max_reply_bytes_per_connection,
         )
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -337,7 +340,7 @@ class RpcConnection(asyncio.BufferedProtocol):
     # Back-pressure.
 
     def pause_writing(self) -> None:
-        self._write_is_paused = True
+        self._write_is_paused = self._conversation.is_full = True
         self._balance()
 
     def resume_writing(self) -> None:
