@@ -183,6 +183,17 @@ def test_names_of_new_files_are_flushed_with_them(tmp_path: Path, monkeypatch: p
     store.close()
 
 
+@pytest.mark.parametrize("count", [11, 200_000])
+def test_what_was_just_written_is_at_hand(tmp_path: Path, count: int) -> None:
+    store = DirectoryContentStore(tmp_path / "store")
+    store.open()
+    assert store.write_now(ONE, 0, b"a" * count)
+    found = store.read_now(ONE, 0, count)
+    assert found is not None
+    assert bytes(found) == b"a" * count
+    store.close()
+
+
 def test_cold_data_is_read_in_a_thread(tmp_path: Path) -> None:
     store = DirectoryContentStore(tmp_path)
     store.open()

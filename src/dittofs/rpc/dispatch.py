@@ -48,6 +48,7 @@ class _Entry:
     """A procedure with what the server bound to it, laid out for speed."""
 
     __slots__ = (
+        "at_once",
         "counts",
         "decode",
         "encode",
@@ -73,6 +74,7 @@ class _Entry:
             self.encode = arm_encoder(procedure.result, procedure.success)
         self.failure = procedure.failure
         self.handler = procedure.handler
+        self.at_once = procedure.at_once
         self.is_async = procedure.is_async
         self.is_replayed = procedure.is_replayed
         self.is_replayed_over_udp = procedure.is_replayed_over_udp
@@ -178,7 +180,7 @@ class Dispatcher:
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:
-            reply = self._step(entry, call, arguments, deliver)
+            reply = (self._step if entry.at_once is None else self._at_once)(entry, call, arguments, deliver)
         else:
             reply = self._now_or_held(entry, call, arguments, self._answer(entry, call, arguments), deliver)
         if reply is not None:
@@ -296,6 +298,19 @@ class Dispatcher:
                 deliver(self._error_reply(entry, call, arguments, error))
 
         later.when_done(done)
+
+    def _at_once(self, entry: _Entry, call: Call, arguments: Any, deliver: Deliver) -> Chunks | None:
+        """Answer without a coroutine, if nothing has to be waited for."""
+        assert entry.at_once is not None, "there is a way to answer at once"
+        try:
+            result = entry.at_once(call, arguments)
+        except Exception as error:  # as in _answer
+            reply = self._error_reply(entry, call, arguments, error)
+        else:
+            if result is None:
+                return self._step(entry, call, arguments, deliver)
+            reply = self._answer_with(entry, call, arguments, result)
+        return self._now_or_held(entry, call, arguments, reply, deliver)
 
     def _step(self, entry: _Entry, call: Call, arguments: Any, deliver: Deliver) -> Chunks | None:
         """Run a coroutine as far as it goes without waiting."""

@@ -78,6 +78,7 @@ class Procedure:
 
     __slots__ = (
         "arguments",
+        "at_once",
         "failure",
         "handler",
         "is_async",
@@ -100,6 +101,7 @@ class Procedure:
         is_replayed: bool,
         is_replayed_over_udp: bool,
         success: int | None,
+        at_once: Callable[..., Any] | None,
     ):
         self.number = number
         self.name = handler.__name__.rstrip("_").upper()
@@ -110,6 +112,7 @@ class Procedure:
         self.is_replayed = is_replayed
         self.is_replayed_over_udp = is_replayed or is_replayed_over_udp
         self.success = success
+        self.at_once = at_once
         self.is_async = inspect.iscoroutinefunction(handler)
 
 
@@ -132,11 +135,13 @@ class Program:
         is_replayed: bool = False,
         is_replayed_over_udp: bool = False,
         success: int | None = None,
+        at_once: Callable[..., Any] | None = None,
     ) -> Callable[[Handler], Handler]:
         """Register a handler.  `is_replayed` marks a procedure that must not run twice for one call [NFS-5]:
         a retransmission gets the first answer; with `is_replayed_over_udp` only that of a datagram, which may be late
         and overtaken by newer calls.  With `success` the result is a union, and the handler returns the arm of that
-        discriminant instead of the union.  `arguments` and `result` are XDR declarations, or None for void."""
+        discriminant instead of the union.  `at_once` is a plain function that is asked before a coroutine is made; None
+        says that somebody has to wait.  `arguments` and `result` are XDR declarations, or None for void."""
 
         def register(handler: Handler) -> Handler:
             assert number not in self.procedures, f"{self.name} procedure {number} is registered twice"
@@ -149,6 +154,7 @@ class Program:
                 is_replayed=is_replayed,
                 is_replayed_over_udp=is_replayed_over_udp,
                 success=success,
+                at_once=at_once,
             )
             return handler
 
