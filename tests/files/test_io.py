@@ -25,7 +25,8 @@ from dittofs.model.errors import (
     StoreFailure,
 )
 from dittofs.model.identity import Identity
-from dittofs.model.ids import FileId
+from dittofs.model.ids import ContentId, FileId
+from dittofs.model.unread import Unread
 from tests.files.world import ALICE, BOB, ROOT, SHARE, At, World
 
 T = TypeVar("T")
@@ -814,3 +815,22 @@ def test_too_many_shadows_are_not_made_at_once(world: World, monkeypatch: pytest
     world.content.is_quick = True
     assert write_now(world, make(world, b"one"), 0, b"x") is not None
     assert write_now(world, make(world, b"two"), 0, b"x") is None
+
+
+def test_much_that_is_at_hand_is_left_to_the_socket(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = make(world)
+    world.content.is_quick = True
+    assert write_now(world, file, 0, b"x" * at_once.UNREAD_BYTES) is not None
+    unread = Unread()
+    asked: list[tuple[int, int]] = []
+
+    def find(content: ContentId, offset: int, count: int) -> Unread:
+        asked.append((offset, count))
+        return unread
+
+    monkeypatch.setattr(world.content, "unread", find)
+    found = at_once.read(world.volume, ALICE, file, 0, 1 << 20, None)
+    assert found == (world.load(file), unread, True)
+    assert asked == [(0, at_once.UNREAD_BYTES)]
+    found = at_once.read(world.volume, ALICE, file, 1, 1 << 20, None)
+    assert found == (world.load(file), b"x" * (at_once.UNREAD_BYTES - 1), True)

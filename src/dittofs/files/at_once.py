@@ -17,6 +17,9 @@ from dittofs.model.ids import FileId
 from dittofs.stores.api import Buffer, StoreError
 from dittofs.stores.tables import View
 
+UNREAD_BYTES = 65_536
+"""So many are better not read here, but left to the socket to take; no datagram is as large."""
+
 
 def read(
     volume: Volume, identity: Identity, file: FileId, offset: int, count: int, guard: LockGuard | None
@@ -31,8 +34,13 @@ def read(
     wanted = min(count, size - offset)
     if wanted <= 0:
         return ReadResult(opened, b"", offset >= size)
+    content = volume.content_of(file)
     try:
-        data = volume.content.read_now(volume.content_of(file), offset, wanted)
+        if wanted >= UNREAD_BYTES:
+            unread = volume.content.unread(content, offset, wanted)
+            if unread is not None:
+                return ReadResult(opened, unread, offset + wanted >= size)
+        data = volume.content.read_now(content, offset, wanted)
     except StoreError:
         return None
     if data is None or len(data) < wanted:

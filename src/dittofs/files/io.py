@@ -32,6 +32,7 @@ from dittofs.model.errors import (
 )
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId, ShareId
+from dittofs.model.unread import Unread
 from dittofs.stores.api import Buffer, StoreError, StoreFull
 from dittofs.stores.tables import View
 
@@ -49,7 +50,7 @@ class Stability(IntEnum):
 
 class ReadResult(NamedTuple):
     file: File
-    data: Buffer
+    data: Buffer | Unread
     at_end: bool
 
 

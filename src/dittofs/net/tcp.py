@@ -18,6 +18,7 @@ import structlog
 from dittofs.net.addresses import peer_of
 from dittofs.net.buffers import SpareBuffers
 from dittofs.net.limits import TcpCounters, TcpLimits
+from dittofs.net.sending import send
 from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.program import Peer, cannot_send
@@ -335,7 +336,7 @@ class RpcConnection(asyncio.BufferedProtocol):
         if len(out) == 1:
             self._transport.write(out[0])
         else:
-            self._transport.writelines(out)
+            send(self._transport, out)
 
     # Back-pressure.
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 from dittofs.model.ids import ContentId, ShareId
+from dittofs.model.unread import Unread
 
 Buffer = bytes | bytearray | memoryview
 
@@ -88,6 +89,12 @@ class ContentStore(Protocol):
     def read_now(self, content: ContentId, offset: int, count: int) -> Buffer | None:
         """What `read` would answer, if it is at hand; None if somebody has to wait for it.  A store that always has to
         wait need not write this one."""
+        return None
+
+    def unread(self, content: ContentId, offset: int, count: int) -> Unread | None:
+        """The same bytes, for a socket to take where they are, if that needs no waiting and exactly so many are there.
+        Should they be written to before they arrive, the client may get the new ones.  None if the store cannot, as a
+        store that does not write this one."""
         return None
 
     async def write(self, content: ContentId, offset: int, data: Buffer) -> None:

@@ -9,6 +9,7 @@ Subclass it, say how your store is made, and run pytest::
 
 import asyncio
 import shutil
+import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from hypothesis.stateful import (
 )
 
 from dittofs.model.ids import ContentId, FileId, ShareId
+from dittofs.model.unread import Unread
 from dittofs.stores.api import ContentStore
 
 T = TypeVar("T")
@@ -120,6 +122,24 @@ class ContentStoreSuite:
         second = store.read_now(ONE, 0, count)
         assert first is None or bytes(first) == b"a" * count
         assert second is None or bytes(second) == b"b" * count
+
+    def test_what_a_socket_takes_is_what_would_be_read(self, store: ContentStore, run: Run[Any]) -> None:
+        """`unread` may always say None, but it never stands for other bytes."""
+        data = bytes(range(250)) * 1_000
+        run(store.write(ONE, 0, data))
+        for offset, count in ((0, 250_000), (6, 3), (65_530, 70_000)):
+            unread = store.unread(ONE, offset, count)
+            assert unread is None or len(unread) == count
+            assert unread is None or _taken(unread) == data[offset : offset + count]
+        assert store.unread(ONE, 200_000, 50_001) is None, "so many are not there"
+        assert store.unread(TWO, 0, 1) is None
+
+    def test_what_was_not_read_can_be_read_after_all(self, store: ContentStore, run: Run[Any]) -> None:
+        data = bytes(range(250)) * 1_000
+        run(store.write(ONE, 0, data))
+        unread = store.unread(ONE, 1_000, 200_000)
+        run(store.remove(ONE))
+        assert unread is None or bytes(unread.rest(500)) == data[1_500:201_000]
 
     def test_what_is_written_at_once_is_written(self, store: ContentStore, run: Run[Any]) -> None:
         is_written = store.write_now(ONE, 3, memoryview(b"buffer"))
@@ -343,6 +363,16 @@ class DurableContentStoreSuite(ContentStoreSuite):
 OFFSETS = st.one_of(st.integers(0, 20), st.integers(65_520, 65_550), st.integers(0, 140_000))
 DATA = st.one_of(st.binary(max_size=20), st.sampled_from([b"x" * 4096, b"y" * 65_536, b"z" * 70_001]))
 CONTENTS = st.sampled_from([ONE, TWO, ContentId(OTHER_SHARE, FileId(1))])
+
+
+def _taken(unread: Unread) -> bytes:
+    """What comes out of a socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        sent = unread.send(ours.fileno())
+        ours.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: theirs.recv(65_536), b"")) + bytes(unread.rest(sent))
 
 
 def _write(store: ContentStore, run: Run[None], content: ContentId, offset: int, data: bytes, at_once: bool) -> None:

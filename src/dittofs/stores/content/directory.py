@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from dittofs.model.ids import ContentId, FileId, ShareId
+from dittofs.model.unread import Unread
 from dittofs.stores.api import Buffer, ContentStore, StoreError, Usage
 from dittofs.stores.content.buffers import SMALL_BYTES, ReadBuffers, touched
 from dittofs.stores.content.descriptors import Descriptors, OpenFile
+from dittofs.stores.content.page_cache import is_cached
+from dittofs.stores.content.slices import FileSlice, read_fully
 from dittofs.stores.data_directory import DataDirectory, flush_directory, flush_file, largest_file
 from dittofs.stores.system_errors import store_error
 
@@ -108,6 +111,12 @@ class DirectoryContentStore(ContentStore):
         buffer = self._buffers.take(count)
         return buffer if self._read_cached(file, buffer, offset) == count else None
 
+    def unread(self, content: ContentId, offset: int, count: int) -> Unread | None:
+        file = self._files.get(content)
+        if file is None or offset + count > file.size or not is_cached(file.descriptor, offset, count):
+            return None
+        return FileSlice(file, offset, count, self._buffers)
+
     async def read(self, content: ContentId, offset: int, count: int) -> Buffer:
         file = self._files.get(content)
         if file is None:
@@ -119,7 +128,7 @@ class DirectoryContentStore(ContentStore):
         done = self._read_cached(file, buffer, offset)
         if done < count:
             rest = memoryview(buffer)[done:]
-            await self._in_thread(file, _read_fully, file.descriptor, rest, offset + done)
+            await self._in_thread(file, read_fully, file.descriptor, rest, offset + done)
         return buffer
 
     async def write(self, content: ContentId, offset: int, data: Buffer) -> None:
@@ -357,12 +366,3 @@ def _hear(flush: "asyncio.Future[None]") -> None:
     """Whoever waited for it may have gone; its error is not lost by that."""
     if not flush.cancelled():
         flush.exception()
-
-
-def _read_fully(descriptor: int, buffer: memoryview, offset: int) -> None:
-    while buffer:
-        done = os.preadv(descriptor, [buffer], offset)
-        if not done:
-            buffer[:] = bytes(len(buffer))  # cut by somebody meanwhile: zeros, as behind any end
-            return
-        buffer, offset = buffer[done:], offset + done
