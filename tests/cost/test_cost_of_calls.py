@@ -88,7 +88,7 @@ class Bench:
     def converse(self, records: list[bytes]) -> None:
         """All of them, as they come over a stream, where answers are remembered."""
         conversation = Conversation(
-            self.server._dispatcher, self.peer, bool, max_record=1 << 20, max_unanswered=CALLS, max_large=1 << 20
+            self.server._dispatcher, self.peer, bool, bool, max_record=1 << 20, max_unanswered=CALLS
         )
         for start in range(0, len(records), TURN):
             conversation.serve_all(b"".join(map(frame, records[start : start + TURN])), 0)

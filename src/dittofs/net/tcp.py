@@ -19,6 +19,7 @@ from dittofs.net.addresses import peer_of
 from dittofs.net.attention import Attention
 from dittofs.net.buffers import SpareBuffers
 from dittofs.net.limits import TcpCounters, TcpLimits
+from dittofs.net.sending import send
 from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.program import Peer, cannot_send
@@ -28,6 +29,9 @@ from dittofs.xdr.errors import XdrError
 log = structlog.get_logger()
 
 RECEIVE_BYTES: Final = 128 * 1024
+UNSENT_BYTES: Final = 64 * 1024
+"""While the socket owes more than this, no further call is served: what is made ahead of it only fills memory."""
+
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
@@ -145,15 +149,15 @@ class RpcConnection(asyncio.BufferedProtocol):
             transport.abort()
             return
         limits = service.limits
-        transport.set_write_buffer_limits(high=limits.max_reply_bytes_per_connection)
+        transport.set_write_buffer_limits(high=min(UNSENT_BYTES, limits.max_reply_bytes_per_connection))
         service.add(self, self._peer.address)
         self._conversation = Conversation(
             service.dispatcher,
             self._peer,
             self._flush_soon,
+            self._flush,
             max_record=limits.max_record_bytes,
             max_unanswered=limits.max_calls_per_connection,
-            max_large=limits.max_reply_bytes_per_connection,
         )
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -338,12 +342,12 @@ class RpcConnection(asyncio.BufferedProtocol):
         if len(out) == 1:
             self._transport.write(out[0])
         else:
-            self._transport.writelines(out)
+            send(self._transport, out)
 
     # Back-pressure.
 
     def pause_writing(self) -> None:
-        self._write_is_paused = True
+        self._write_is_paused = self._conversation.is_full = True
         self._balance()
 
     def resume_writing(self) -> None:

@@ -26,7 +26,7 @@ from dittofs.rpc.messages import (
     mismatch_info,
     refused_credentials,
 )
-from dittofs.rpc.program import AuthenticationRefused, Call, NoAnswer, Peer, Procedure, Program
+from dittofs.rpc.program import AuthenticationRefused, Call, MustWait, NoAnswer, Peer, Procedure, Program
 from dittofs.rpc.remembering import AnswerMemory, Answers, Remembered
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
@@ -183,7 +183,7 @@ class Dispatcher:
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:
-            reply = self._step(entry, call, arguments, deliver)
+            reply = self._step(entry, call, arguments, entry.handler(call, arguments), deliver)
         else:
             reply = self._now_or_held(entry, call, arguments, self._answer(entry, call, arguments), deliver)
         if reply is not None:
@@ -216,6 +216,9 @@ class Dispatcher:
             return self._reply(entry, call, entry.handler(call, arguments))
         except Later as later:
             call.hold = _LateResult(later)
+            return None
+        except MustWait as wait:
+            call.hold = _Begun(wait.coroutine)
             return None
         except Exception as error:  # everything that can go wrong becomes a reply here
             return self._error_reply(entry, call, arguments, error)
@@ -275,6 +278,8 @@ class Dispatcher:
         if isinstance(hold, _LateResult):
             self._answer_later(entry, call, arguments, hold.later, deliver)
             return None
+        if isinstance(hold, _Begun):
+            return self._step(entry, call, arguments, hold.coroutine, deliver)
         arrived = self._arrived
 
         def settled(error: FileError | None) -> None:
@@ -302,9 +307,10 @@ class Dispatcher:
 
         later.when_done(done)
 
-    def _step(self, entry: _Entry, call: Call, arguments: Any, deliver: Deliver) -> Chunks | None:
+    def _step(
+        self, entry: _Entry, call: Call, arguments: Any, coroutine: Coroutine[Any, Any, Any], deliver: Deliver
+    ) -> Chunks | None:
         """Run a coroutine as far as it goes without waiting."""
-        coroutine: Coroutine[Any, Any, Any] = entry.handler(call, arguments)
         try:
             waits_for = coroutine.send(None)
         except StopIteration as stop:
@@ -367,7 +373,7 @@ class Dispatcher:
             deliver(reply)
 
         if entry.is_async:
-            answer = self._step(entry, call, arguments, deliver_and_keep)
+            answer = self._step(entry, call, arguments, entry.handler(call, arguments), deliver_and_keep)
         else:
             answer = self._answer(entry, call, arguments)
             answer = self._now_or_held(entry, call, arguments, answer, deliver_and_keep)
@@ -385,6 +391,18 @@ class _LateResult:
 
     def __init__(self, later: Later):
         self.later = later
+
+    def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
+        raise AssertionError("there is no answer yet that could be held")
+
+
+class _Begun:
+    """The same in a call whose plain handler has left it to a coroutine."""
+
+    __slots__ = ("coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]):
+        self.coroutine = coroutine
 
     def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
         raise AssertionError("there is no answer yet that could be held")

@@ -23,7 +23,7 @@ from dittofs.protocols.nfs3.entries import EntryCache
 from dittofs.protocols.nfs3.errors import status_of
 from dittofs.protocols.nfs3.limits import Limits, limits_of
 from dittofs.protocols.nfs3.types import nfsstat3, wcc_data
-from dittofs.rpc.program import AuthenticationRefused, Call, Failure, Peer, Program
+from dittofs.rpc.program import AuthenticationRefused, Call, Failure, MustWait, Peer, Program
 from dittofs.shares.registry import ShareRegistry
 from dittofs.shares.share import FlavorRefused, Share
 
@@ -183,23 +183,38 @@ def waiting(
     failure: Failure,
     is_change: bool = False,
     is_replayed: bool = False,
+    at_once: Callable[[Visitor, FileId, Any], Any] | None = None,
 ) -> Callable[[Waiting], Waiting]:
-    """Register a coroutine function ``(call, visitor, file id, arguments) -> success arm``."""
+    """Register a coroutine function ``(call, visitor, file id, arguments) -> success arm``; `at_once` is a plain one,
+    ``(visitor, file id, arguments) -> success arm``, that is asked first and says None if it would have to wait."""
     handle_in = attrgetter(handle)
+
+    def come_to(call: Call, args: Any) -> tuple[Visitor, FileId]:
+        services: Nfs3Services = call.services
+        share, id_ = services.shares.resolve(handle_in(args))
+        visitor = services.admit(call, share)
+        if is_change:
+            share.check_writable()
+            if share.volume.is_frozen:
+                raise TryLater(f"{share.name} stands still for a moment, for a backup")
+        return visitor, id_
 
     def register(function: Waiting) -> Waiting:
         async def answer(call: Call, args: Any) -> Any:
-            services: Nfs3Services = call.services
-            share, id_ = services.shares.resolve(handle_in(args))
-            visitor = services.admit(call, share)
-            if is_change:
-                share.check_writable()
-                if share.volume.is_frozen:
-                    raise TryLater(f"{share.name} stands still for a moment, for a backup")
+            visitor, id_ = come_to(call, args)
             return await function(call, visitor, id_, args)
 
-        answer.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(answer)
+        def answer_at_once(call: Call, args: Any) -> Any:
+            assert at_once is not None, "registered only then"
+            visitor, id_ = come_to(call, args)
+            found = at_once(visitor, id_, args)
+            if found is None:
+                raise MustWait(function(call, visitor, id_, args))
+            return found
+
+        handler = answer if at_once is None else answer_at_once
+        handler.__name__ = function.__name__.rstrip("_")
+        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(handler)
         return function
 
     return register
