@@ -1,4 +1,7 @@
-"""A lock as bytes, for every store [KEEP-2].  The end is kept as the last byte: 2**64 fits into no 64-bit field."""
+"""Locks, and what is kept beside them, as records for every store [KEEP-2].
+
+The end of a range is kept as its last byte: 2**64 fits into no 64-bit field.
+"""
 
 from functools import lru_cache
 
@@ -6,6 +9,25 @@ import msgspec
 
 from dittofs.locks.values import Access, Lock, Mode, Origin, Owner, Reservation
 from dittofs.model.ids import ClientId, FileId, FileRef, LockId, ShareName
+
+
+class NodeRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a store knows of one server [KEEP-3]."""
+
+    epoch: int
+    is_clean: bool
+    """It was stopped, and did not crash."""
+    lock_ids_end: int
+    """Every lock id below this may have been used."""
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """No two states of a file's locks have the same one."""
+
+    node: str
+    epoch: int
+    number: int
+    """Below zero if the node did not know what it changed."""
 
 
 class LockRecord(msgspec.Struct, frozen=True, array_like=True):

@@ -15,7 +15,7 @@ import structlog
 
 from dittofs.locks.agreeing import Agreement, settled
 from dittofs.locks.committing import Commits
-from dittofs.locks.keeping import Hold, LockRecords, NodeRecord, Transactions
+from dittofs.locks.keeping import Hold, LockRecords, Transactions
 from dittofs.locks.limits import LockLimits
 from dittofs.locks.outcomes import (
     Blocked,
@@ -31,6 +31,7 @@ from dittofs.locks.outcomes import (
     Released,
     Settled,
 )
+from dittofs.locks.records import NodeRecord
 from dittofs.locks.sharing import SharedLockRecords
 from dittofs.locks.spans import Span
 from dittofs.locks.table import LockTable
