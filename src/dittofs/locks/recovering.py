@@ -64,7 +64,8 @@ def _take_in(state: LockState, turn: Turn, record: Lock) -> None:
     file, owner = state.holdings.file(record.file), state.holdings.owner(record.owner)
     lock = _owned(record, owner)
     state.hold(file, owner, lock)
-    turn.touched.append(owner)
+    if owner.tickets is not None:
+        turn.touched.append(owner)
     if lock.is_offered:
         _adopt_offer(state, turn, file, owner, lock)
 

@@ -23,6 +23,7 @@ from dittofs.rpc.program import Program
 class Dialect:
     """One version."""
 
+    version: int
     program: Program
     lockargs: type
     cancargs: type
@@ -40,16 +41,13 @@ class Dialect:
     span_of: Callable[[int, int], Span]
     holder_of: Callable[[Lock], Any]
 
-    @property
-    def version(self) -> int:
-        return self.program.version
-
     def outgoing(self, name: str, number: int, arguments: Any, result: Any) -> Exchange:
         """A call of ours to a client that speaks this version."""
         return Exchange(f"NLM{self.version}_{name}", PROGRAM, self.version, number, arguments, result)
 
 
 NLM4 = Dialect(
+    version=4,
     program=Program("NLM", PROGRAM, 4),
     lockargs=t.nlm4_lockargs,
     cancargs=t.nlm4_cancargs,
@@ -70,6 +68,7 @@ NLM4 = Dialect(
 
 def _narrow(version: int) -> Dialect:
     return Dialect(
+        version=version,
         program=Program("NLM", PROGRAM, version),
         lockargs=t.nlm_lockargs,
         cancargs=t.nlm_cancargs,
