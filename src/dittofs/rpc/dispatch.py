@@ -121,6 +121,12 @@ class Dispatcher:
         for number, procedure in program.procedures.items():
             self._entries[(program.number, program.version, number)] = _Entry(program, procedure, services)
 
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a task that counts as a call under way."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def drain(self) -> None:
         """Wait for the calls that are still under way."""
         while self._tasks:
@@ -290,9 +296,7 @@ class Dispatcher:
             reply = self._error_reply(entry, call, arguments, error)
         else:
             rest = _Resumed(coroutine, waits_for)
-            task = asyncio.ensure_future(self._finish(entry, call, arguments, rest, deliver, self._arrived))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self.spawn(self._finish(entry, call, arguments, rest, deliver, self._arrived))
             return None
         return self._now_or_held(entry, call, arguments, reply, deliver)
 

@@ -206,6 +206,7 @@ class LocalTransactions:
         clock: Callable[[], int] = time.time_ns,
     ):
         self.store = store
+        self.is_volatile = store.is_volatile
         self.clock = clock
         self.hold: Batch | None = None
         """What the answer of the procedure that ran last has to wait for."""
@@ -255,12 +256,12 @@ class LocalTransactions:
         self.next_file_id = first
         self.reserved_file_ids = self.durable_file_ids = first + 2 * IDS_AHEAD
         self.store.apply([(COUNTERS.pack(FILE_IDS), COUNTERS.encode(Reservation(self.reserved_file_ids)))])
-        if not self.store.is_volatile:
+        if not self.is_volatile:
             self.store.flush()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        if not self.store.is_volatile:
+        if not self.is_volatile:
             self._committer = _Committer(self.store, loop, self._flushed)
 
     async def close(self) -> None:
@@ -330,7 +331,7 @@ class LocalTransactions:
         writes, effects, _, needs_hold = self._view.take()
         batch = self._open
         sequence = batch.sequence
-        is_volatile = self.store.is_volatile
+        is_volatile = self.is_volatile
         wrote = False
         for (number, key), record in writes.items():
             rows = self._tables[number]
@@ -367,7 +368,7 @@ class LocalTransactions:
                 rows.records[key] = record
         if not self._is_turn_ending:
             self._wanted()
-        if self.store.is_volatile:
+        if self.is_volatile:
             return None
         batch = self._open
         for key in records:
@@ -468,7 +469,7 @@ class LocalTransactions:
             if self._flushing is None:
                 self._lose(self._refused)
             return
-        if not self.store.is_volatile:
+        if not self.is_volatile:
             self._begin_flush()
 
     def _begin_flush(self, *, even_if_relaxed: bool = False) -> None:

@@ -5,9 +5,10 @@ Two kinds of procedures are registered here.  A *metadata* procedure is a plain 
 transaction driver.  A *waiting* one is a coroutine, for content.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dittofs.clients.host_ids import HostsAt
 from dittofs.files.inodes import File, load
@@ -17,7 +18,7 @@ from dittofs.locks.service import LockService
 from dittofs.model.errors import CrossShare, FileError, TryLater
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
-from dittofs.model.later import Later
+from dittofs.model.later import Done, Later
 from dittofs.protocols.nfs3.attributes import AttributeCache
 from dittofs.protocols.nfs3.errors import status_of
 from dittofs.protocols.nfs3.limits import Limits, limits_of
@@ -34,6 +35,14 @@ VISITORS_KEPT = 8192
 
 Metadata = TypeVar("Metadata", bound=Callable[..., Any])
 Waiting = TypeVar("Waiting", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+
+class Waits(NamedTuple):
+    """The calls of a metadata procedure that have to wait all the same, told by their arguments, and the coroutine
+    function ``(call, visitor, file id, arguments) -> success arm`` that answers them."""
+
+    is_for: Callable[[Any], bool]
+    function: Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Visitor:
@@ -63,12 +72,14 @@ class Visitor:
 class Nfs3Services:
     """What the procedures work on."""
 
-    __slots__ = ("_attributes", "_visitors", "bytes_read", "bytes_written", "locks", "shares")
+    __slots__ = ("_attributes", "_visitors", "bytes_read", "bytes_written", "locks", "shares", "spawn")
 
     def __init__(self, shares: ShareRegistry):
         self.shares = shares
         self.locks: LockService | None = None
         """Set before a share with mandatory locks is served."""
+        self.spawn: Callable[[Coroutine[Any, Any, None]], object] = asyncio.ensure_future
+        """Begins a task; the dispatcher's counts it among the calls under way."""
         self.bytes_read = self.bytes_written = 0
         self._attributes: dict[Share, AttributeCache] = {}
         self._visitors: dict[tuple[int, str, str, Share], Visitor] = {}
@@ -97,11 +108,28 @@ class Nfs3Services:
         self._attributes.pop(share, None)
         self._visitors = {key: visitor for key, visitor in self._visitors.items() if visitor.share is not share}
 
+    def answer_later(self, answer: Coroutine[Any, Any, Any]) -> Later:
+        """What a plain procedure raises whose result comes from a coroutine after all."""
+
+        def begin(done: Done) -> None:
+            self.spawn(_finish(answer, done))
+
+        return Later(begin)
+
     def attributes_of(self, share: Share) -> AttributeCache:
         cache = self._attributes.get(share)
         if cache is None:
             cache = self._attributes[share] = AttributeCache(share.fsid)
         return cache
+
+
+async def _finish(answer: Coroutine[Any, Any, Any], done: Done) -> None:
+    result, failure = None, None
+    try:
+        result = await answer
+    except Exception as error:  # the top of a background task: the dispatcher makes a reply of it
+        failure = error
+    done(result, failure)
 
 
 def _identity_of(call: Call, share: Share) -> Identity:
@@ -116,7 +144,14 @@ def _identity_of(call: Call, share: Share) -> Identity:
 
 
 def metadata(
-    number: int, arguments: Any, result: Any, *, handle: str, failure: Failure, is_change: bool = False
+    number: int,
+    arguments: Any,
+    result: Any,
+    *,
+    handle: str,
+    failure: Failure,
+    is_change: bool = False,
+    waits: Waits | None = None,
 ) -> Callable[[Metadata], Metadata]:
     """Register a function ``(view, visitor, file id, arguments) -> success arm``.  `handle` says where in the
     arguments the handle is that decides about the share."""
@@ -131,6 +166,8 @@ def metadata(
                 share.check_writable()
                 if share.volume.is_frozen:
                     raise TryLater(f"{share.name} stands still for a moment, for a backup")
+            if waits is not None and waits.is_for(args):
+                raise services.answer_later(waits.function(call, visitor, id_, args))
             transactions = share.volume.transactions
             try:
                 return transactions.run(function, visitor, id_, args, is_relaxed=share.volume.is_relaxed)
