@@ -16,7 +16,10 @@ from dittofs.stores.volatile import VolatileTransactions
 
 Driver = LocalTransactions | SharedTransactions | VolatileTransactions
 
-METADATA_METHODS = ("open", "close", "get", "scan", "apply", "flush", "revert", "is_volatile")
+METADATA_METHODS = (
+    *("open", "close", "get", "scan", "apply", "flush", "revert"),
+    *("is_volatile", "can_flush_at_once"),
+)
 CONTENT_METHODS = (
     *(
         "open",

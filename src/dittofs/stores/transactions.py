@@ -1,15 +1,13 @@
 """Runs metadata procedures over a local store, and makes many of them durable with one flush.
 
 A procedure runs once, start to end, over the one `LocalView`.  What it wrote is visible to the next procedure at once;
-the writes of all procedures of one turn of the event loop go to the store as one batch, and a committer thread flushes
-batches while the loop goes on.  An answer waits for the batch it wrote to, or has seen a record of [STORE-3].
+the writes of all procedures of one turn of the event loop go to the store as one batch, and a committer flushes
+batches, mostly while the loop goes on.  An answer waits for the batch it wrote to, or has seen a record of [STORE-3].
 
 Stores that must be asked over a network get a driver of their own with the same face.
 """
 
 import asyncio
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -21,6 +19,7 @@ from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError, NoSpace, StoreFailure
 from dittofs.model.ids import FileId
 from dittofs.stores.api import Change, MetadataStore, StoreError, StoreFull
+from dittofs.stores.committing import Committer
 from dittofs.stores.tables import NamedTable, Table, all_tables
 
 K = TypeVar("K")
@@ -228,7 +227,7 @@ class LocalTransactions:
         self._is_turn_ending = False
         self._relaxed_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._committer: _Committer | None = None
+        self._committer: Committer | None = None
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
 
@@ -262,7 +261,7 @@ class LocalTransactions:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         if not self.is_volatile:
-            self._committer = _Committer(self.store, loop, self._flushed)
+            self._committer = Committer(self.store, loop, self._flushed)
 
     async def close(self) -> None:
         """Finish what is under way and close the store."""
@@ -487,7 +486,7 @@ class LocalTransactions:
         self._idle.clear()
         self._counts.batch_sizes.observe(len(batch.keys))
         self._flush_began = time.monotonic()
-        self._committer.flush()
+        self._committer.flush(len(batch.keys))
 
     def _relaxed_flush(self) -> None:
         self._relaxed_timer = None
@@ -539,39 +538,6 @@ class LocalTransactions:
         for batch in lost:
             batch.settle(reason)
         self._idle.set()
-
-
-class _Committer:
-    """The thread that flushes: one flush at a time, so that those who come meanwhile share the next."""
-
-    def __init__(
-        self,
-        store: MetadataStore,
-        loop: asyncio.AbstractEventLoop,
-        done: Callable[[BaseException | None], None],
-    ):
-        self._store = store
-        self._loop = loop
-        self._done = done
-        self._wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._worker = threading.Thread(target=self._work, name="dittofs-commit", daemon=True)
-        self._worker.start()
-
-    def flush(self) -> None:
-        self._wanted.put(True)
-
-    def stop(self) -> None:
-        self._wanted.put(False)
-        self._worker.join()
-
-    def _work(self) -> None:
-        while self._wanted.get():
-            error: BaseException | None = None
-            try:
-                self._store.flush()
-            except Exception as failure:  # the top of a background task: whatever it is, the calls must hear of it
-                error = failure
-            self._loop.call_soon_threadsafe(self._done, error)
 
 
 def _told(error: BaseException) -> FileError:
