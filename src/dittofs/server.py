@@ -20,8 +20,8 @@ from dittofs.config import Settings, ShareSettings
 from dittofs.control.plane import durable
 from dittofs.controlling import ControlPlane, Parts
 from dittofs.files import recovery
-from dittofs.files.inodes import Removed
 from dittofs.files.upkeep import Upkeep
+from dittofs.files.values import Removed
 from dittofs.files.volume import Volume
 from dittofs.locks.keeping import SplitBrain
 from dittofs.locks.limits import LockLimits

@@ -1,23 +1,14 @@
 """RENAME: the one procedure with two directories, and with all the rules about replacing."""
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from dittofs.files import entries
 from dittofs.files.access import WRITE, may_take_away, permits
-from dittofs.files.inodes import (
-    File,
-    change_entries,
-    drop_directory,
-    drop_link,
-    load,
-    mark_changed,
-    store,
-)
+from dittofs.files.inodes import change_entries, drop_directory, drop_link, load, mark_changed, store
 from dittofs.files.namespace import PARENT, SELF, check_name, check_search, check_write
 from dittofs.files.records import INODES, MAX_LINKS, ROOT_PARENT
 from dittofs.files.tree import Tree
+from dittofs.files.values import File, Renamed
 from dittofs.model.errors import (
     AccessDenied,
     DirectoryNotEmpty,
@@ -35,16 +26,6 @@ from dittofs.stores.tables import View
 
 DEEPEST = 1_000_000
 """Directories above one another; more can only be a damaged tree."""
-
-
-class Renamed(NamedTuple):
-    """What RENAME did.  If both directories are one, both pairs tell of it."""
-
-    file: File
-    from_before: File
-    from_after: File
-    to_before: File
-    to_after: File
 
 
 def rename(
@@ -144,7 +125,7 @@ def _mark_moved(view: View, file: File, parent: FileId) -> File:
     if inode.parent != parent:
         inode = replace(inode, parent=parent, ctime=max(view.now, file.ctime + 1))
         view.put(INODES, file.id, inode)
-    return mark_changed(view, file._replace(inode=inode))
+    return mark_changed(view, File(file.id, inode, file.state))
 
 
 def _tell_directories(

@@ -2,9 +2,8 @@
 
 from msgspec.structs import replace
 
-from dittofs.files.attributes import ServerTime
-from dittofs.files.inodes import File
 from dittofs.files.records import DirectoryState, FileType, Inode
+from dittofs.files.values import NOTHING, File, ServerTime, SetAttributes
 from dittofs.model.ids import FileId
 from dittofs.protocols.nfs3.attributes import (
     LATEST,
@@ -114,7 +113,7 @@ def test_times_outside_of_the_wire_are_brought_to_its_ends() -> None:
 
 def test_what_is_not_set_stays() -> None:
     nothing = sattr3(None, None, None, None, set_atime(time_how.DONT_CHANGE), set_mtime(time_how.DONT_CHANGE))
-    assert set(set_attributes_of(nothing)) == {None}
+    assert set_attributes_of(nothing) == NOTHING
 
 
 def test_each_attribute_is_set_by_itself() -> None:
@@ -123,4 +122,4 @@ def test_each_attribute_is_set_by_itself() -> None:
             1, 2, 3, 4, set_atime(time_how.SET_TO_SERVER_TIME), set_mtime(time_how.SET_TO_CLIENT_TIME, nfstime3(5, 6))
         )
     )
-    assert wanted == (1, 2, 3, 4, ServerTime.NOW, 5_000_000_006)
+    assert wanted == SetAttributes(1, 2, 3, 4, ServerTime.NOW, 5_000_000_006)

@@ -5,9 +5,8 @@ is kept is valid exactly as long as the file still *is* the two records it was m
 changed file has other ones, and nothing has to be thrown away when a file changes.
 """
 
-from dittofs.files.attributes import ServerTime, SetAttributes
-from dittofs.files.inodes import File
 from dittofs.files.records import DirectoryState, Inode
+from dittofs.files.values import File, ServerTime, SetAttributes
 from dittofs.protocols.nfs3.types import (
     fattr3,
     nfstime3,
@@ -41,7 +40,7 @@ class AttributeCache:
 
     def encoded(self, file: File) -> bytes:
         """The `fattr3` of a file, encoded."""
-        id_, inode, state = file
+        id_, inode, state = file.id, file.inode, file.state
         kept = self._kept.get(id_)
         if kept is not None and kept[0] is inode and kept[1] is state:
             return kept[2]
@@ -58,10 +57,16 @@ class AttributeCache:
 
 def fattr3_of(file: File, fsid: int) -> bytes:
     """RFC 1813 2.6, encoded."""
-    id_, inode, state = file
-    links, mtime, ctime = (
-        (inode.links, inode.mtime, inode.ctime) if state is None else (state.links, state.mtime, state.ctime)
-    )
+    inode, state = file.inode, file.state
+    if state is None:
+        links, mtime, ctime = inode.links, inode.mtime, inode.ctime
+    else:
+        links, mtime, ctime = state.links, state.mtime, state.ctime
+    atime = inode.atime
+    changed, changed_rest = time_of(ctime)
+    # Most often they are the same moment, of a new file all three.
+    modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
+    accessed, accessed_rest = (modified, modified_rest) if atime == mtime else time_of(atime)
     return _pack_fattr3(
         inode.type,
         inode.mode,
@@ -73,16 +78,23 @@ def fattr3_of(file: File, fsid: int) -> bytes:
         inode.device_major,
         inode.device_minor,
         fsid,
-        id_,
-        *time_of(inode.atime),
-        *time_of(mtime),
-        *time_of(ctime),
+        file.id,
+        accessed,
+        accessed_rest,
+        modified,
+        modified_rest,
+        changed,
+        changed_rest,
     )
 
 
 def wcc_attr_of(file: File) -> bytes:
     """RFC 1813 2.6, encoded."""
-    return _pack_wcc_attr(file.inode.size, *time_of(file.mtime), *time_of(file.ctime))
+    inode, state = file.inode, file.state
+    mtime, ctime = (inode.mtime, inode.ctime) if state is None else (state.mtime, state.ctime)
+    changed, changed_rest = time_of(ctime)
+    modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
+    return _pack_wcc_attr(inode.size, modified, modified_rest, changed, changed_rest)
 
 
 def time_of(moment: int) -> tuple[int, int]:

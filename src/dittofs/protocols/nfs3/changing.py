@@ -5,11 +5,12 @@ these are remembered by the replay cache [NFS-5], and refused on a read-only sha
 """
 
 from dittofs.files import io, namespace
-from dittofs.files.attributes import NOTHING, SetAttributes, set_attributes
-from dittofs.files.inodes import Change, File, load
-from dittofs.files.namespace import Created, CreateMode
+from dittofs.files.attributes import set_attributes
+from dittofs.files.inodes import load
+from dittofs.files.namespace import CreateMode
 from dittofs.files.records import FileType
 from dittofs.files.renaming import rename as rename_file
+from dittofs.files.values import NOTHING, Change, File, SetAttributes
 from dittofs.model.errors import WrongType
 from dittofs.model.ids import FileId
 from dittofs.protocols.nfs3.attributes import nanoseconds_of, set_attributes_of
@@ -101,7 +102,7 @@ def _sets_size(args: CREATE3args) -> bool:
 async def _create_and_truncate(call: Call, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREATE3resok:
     """The file may be there already, with content."""
     volume = visitor.volume
-    created: Created = await volume.transactions.perform(_create, visitor, id_, args, is_relaxed=volume.is_relaxed)
+    created: Change = await volume.transactions.perform(_create, visitor, id_, args, is_relaxed=volume.is_relaxed)
     file = created.file
     if created.truncate_to is not None:
         wanted = SetAttributes(size=created.truncate_to)
@@ -125,7 +126,7 @@ def create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREA
     return CREATE3resok(*_made(visitor, created.file, created.before, created.after))
 
 
-def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Created:
+def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Change:
     how = args.how
     mode = CREATE_MODES[how.discriminant]
     is_exclusive = mode is CreateMode.EXCLUSIVE
@@ -209,9 +210,8 @@ def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> MKNOD3
     return MKNOD3resok(*_made(visitor, made.file, made.before, made.after))
 
 
-def _made(visitor: Visitor, file: File | None, before: File, after: File) -> tuple[bytes, bytes, wcc_data]:
+def _made(visitor: Visitor, file: File, before: File, after: File) -> tuple[bytes, bytes, wcc_data]:
     """Handle, attributes and the directory of a new file: what every maker answers with."""
-    assert file is not None, "something was made"
     attributes = visitor.attributes
     return visitor.volume.codec.encode(file.id), attributes.encoded(file), attributes.wcc(before, after)
 
@@ -283,6 +283,5 @@ def link(view: View, visitor: Visitor, id_: FileId, args: LINK3args) -> LINK3res
     """RFC 1813 3.3.15."""
     directory = load(view, visitor.same_share(args.link.dir))
     change = namespace.link(view, visitor.volume.tree, visitor.identity, load(view, id_), directory, args.link.name)
-    assert change.file is not None, "a link is one of a file"
     attributes = visitor.attributes
     return LINK3resok(attributes.encoded(change.file), attributes.wcc(change.before, change.after))

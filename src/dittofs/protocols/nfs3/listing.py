@@ -7,8 +7,9 @@ is good for ever, so the cookie verifier is a constant.
 from collections.abc import Callable
 
 from dittofs.files.handles import HANDLE_BYTES
-from dittofs.files.inodes import File, load
+from dittofs.files.inodes import load
 from dittofs.files.namespace import Listed, read_directory
+from dittofs.files.values import File
 from dittofs.model.errors import BadCookie, TooSmall
 from dittofs.model.ids import FileId
 from dittofs.protocols.nfs3.serving import Visitor, attributes_at, failing, metadata

@@ -11,7 +11,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from dittofs.clients.host_ids import HostsAt
-from dittofs.files.inodes import File, load
+from dittofs.files.inodes import load
+from dittofs.files.values import File
 from dittofs.files.volume import Volume
 from dittofs.locks.mandatory import LockGuard
 from dittofs.locks.service import LockService
