@@ -22,6 +22,7 @@ from dittofs.protocols.nfs3.types import (
     specdata3,
     time_how,
     wcc_attr,
+    wcc_data,
 )
 from dittofs.xdr.types import decode_exactly, encoded
 
@@ -100,9 +101,8 @@ def test_wcc_tells_of_both_sides() -> None:
     cache = AttributeCache(FSID)
     before = File(FileId(1), INODE, None)
     after = File(FileId(1), replace(INODE, size=5, mtime=9_000_000_009, ctime=9_000_000_009), None)
-    data = cache.wcc(before, after)
-    assert data.before == encoded(wcc_attr, wcc_attr(2**63 - 1, nfstime3(2, 2), nfstime3(3, 3)))
-    assert data.after == cache.encoded(after)
+    size_and_times = wcc_attr(2**63 - 1, nfstime3(2, 2), nfstime3(3, 3))
+    assert cache.wcc(before, after) == encoded(wcc_data, wcc_data(size_and_times, read(cache, after)))
 
 
 def test_times_outside_of_the_wire_are_brought_to_its_ends() -> None:

@@ -14,8 +14,7 @@ from dittofs.protocols.nfs3.types import (
     set_atime,
     set_mtime,
     time_how,
-    wcc_attr,
-    wcc_data,
+    whole_wcc_data,
 )
 from dittofs.xdr.types import packer
 
@@ -24,7 +23,7 @@ NANOSECONDS = 1_000_000_000
 LATEST = 2**32 * NANOSECONDS - 1
 
 _pack_fattr3 = packer(fattr3)
-_pack_wcc_attr = packer(wcc_attr)
+_pack_wcc_data = packer(whole_wcc_data)
 
 
 class AttributeCache:
@@ -50,13 +49,21 @@ class AttributeCache:
         self._kept[id_] = (inode, state, made)
         return made
 
-    def wcc(self, before: File, after: File) -> wcc_data:
-        """What a client's cache needs to know whether only this call changed the file (RFC 1813 2.6)."""
-        return wcc_data(wcc_attr_of(before), self.encoded(after))
+    def encoded_once(self, file: File) -> bytes:
+        """The same of a file that is new: it will be another one when it is asked for."""
+        return fattr3_of(file, self._fsid)
+
+    def wcc(self, before: File, after: File) -> bytes:
+        """What a client's cache needs to know whether only this call changed the file (RFC 1813 2.6), encoded."""
+        return _pack_wcc_data(1, *_wcc_attr_words(before), 1, *_fattr3_words(after, self._fsid))
 
 
 def fattr3_of(file: File, fsid: int) -> bytes:
     """RFC 1813 2.6, encoded."""
+    return _pack_fattr3(*_fattr3_words(file, fsid))
+
+
+def _fattr3_words(file: File, fsid: int) -> tuple[int, ...]:
     inode, state = file.inode, file.state
     if state is None:
         links, mtime, ctime = inode.links, inode.mtime, inode.ctime
@@ -67,7 +74,7 @@ def fattr3_of(file: File, fsid: int) -> bytes:
     # Most often they are the same moment, of a new file all three.
     modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
     accessed, accessed_rest = (modified, modified_rest) if atime == mtime else time_of(atime)
-    return _pack_fattr3(
+    return (
         inode.type,
         inode.mode,
         links,
@@ -88,13 +95,12 @@ def fattr3_of(file: File, fsid: int) -> bytes:
     )
 
 
-def wcc_attr_of(file: File) -> bytes:
-    """RFC 1813 2.6, encoded."""
+def _wcc_attr_words(file: File) -> tuple[int, ...]:
     inode, state = file.inode, file.state
     mtime, ctime = (inode.mtime, inode.ctime) if state is None else (state.mtime, state.ctime)
     changed, changed_rest = time_of(ctime)
     modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
-    return _pack_wcc_attr(inode.size, modified, modified_rest, changed, changed_rest)
+    return inode.size, modified, modified_rest, changed, changed_rest
 
 
 def time_of(moment: int) -> tuple[int, int]:

@@ -56,7 +56,6 @@ from dittofs.protocols.nfs3.types import (
     devicedata3,
     ftype3,
     specdata3,
-    wcc_data,
 )
 from dittofs.rpc.program import Call
 from dittofs.stores.tables import View
@@ -210,10 +209,10 @@ def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> MKNOD3
     return MKNOD3resok(*_made(visitor, made.file, made.before, made.after))
 
 
-def _made(visitor: Visitor, file: File, before: File, after: File) -> tuple[bytes, bytes, wcc_data]:
+def _made(visitor: Visitor, file: File, before: File, after: File) -> tuple[bytes, bytes, bytes]:
     """Handle, attributes and the directory of a new file: what every maker answers with."""
     attributes = visitor.attributes
-    return visitor.volume.codec.encode(file.id), attributes.encoded(file), attributes.wcc(before, after)
+    return visitor.volume.codec.encode(file.id), attributes.encoded_once(file), attributes.wcc(before, after)
 
 
 @metadata(

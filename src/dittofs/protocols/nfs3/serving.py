@@ -255,7 +255,7 @@ def wcc_at(handle: str) -> Part:
     """`wcc_data` of the file with this handle: a failed call changed nothing, so both sides are as it is now."""
     handle_in = attrgetter(handle)
 
-    def part(call: Call, args: Any) -> wcc_data:
+    def part(call: Call, args: Any) -> wcc_data | bytes:
         found = _as_it_is(call, handle_in(args))
         return wcc_data(None, None) if found is None else found[0].attributes.wcc(found[1], found[1])
 
