@@ -48,10 +48,10 @@ def new_inode(
     if mode is None:
         mode = UNSPECIFIED_DIRECTORY_MODE if is_directory else UNSPECIFIED_MODE
     mode = access.new_mode(identity, directory, mode & MODE_BITS, is_directory=is_directory)
-    user = identity.uid
-    uid, gid = (wanted.uid, wanted.gid) if user == 0 else (None, None)
-    if gid is None:
-        gid = access.new_group(identity, directory)
+    user, group = identity.uid, access.new_group(identity, directory)
+    if user == 0:
+        user = user if wanted.uid is None else wanted.uid
+        group = group if wanted.gid is None else wanted.gid
     size = wanted.size
     if size is None or kind is not _REGULAR:
         size = len(target)
@@ -60,8 +60,8 @@ def new_inode(
     return Inode(
         kind,
         mode,
-        user if uid is None else uid,
-        gid,
+        user,
+        group,
         2 if is_directory else 1,
         size,
         0,

@@ -39,8 +39,7 @@ from dittofs.stores.tables import View
 
 SELF = b"."
 PARENT = b".."
-
-_DOTS = (SELF, PARENT)
+DOTS = (SELF, PARENT)
 
 _REGULAR = FileType.REGULAR
 _DIRECTORY = FileType.DIRECTORY
@@ -180,7 +179,7 @@ def _seek_for_new(view: View, tree: Tree, identity: Identity, directory: File, n
     """Look where a new name would go."""
     check_search(identity, directory)
     check_name(name)
-    if name in _DOTS:
+    if name in DOTS:
         raise AlreadyExists("every directory has '.' and '..'")
     return entries.seek(view, tree, directory.id, name)
 
@@ -267,7 +266,7 @@ def remove(view: View, tree: Tree, identity: Identity, directory: File, name: by
     """RFC 1813 3.3.12: a name of anything but a directory."""
     check_search(identity, directory)
     check_name(name)
-    if name in _DOTS:
+    if name in DOTS:
         raise InvalidArgument("'.' and '..' cannot be removed")
     sought, file = _seek_for_removal(view, tree, identity, directory, name)
     if file.state is not None:

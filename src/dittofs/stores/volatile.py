@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from sortedcontainers import SortedList
 
@@ -38,10 +38,10 @@ class _Rows:
         """Keep a record, or none; answers with what was there."""
         records = self.records
         old = records.get(key)
-        if record is None:
-            records.pop(key, None)
-        else:
+        if record is not None:
             records[key] = record
+        elif old is not None:
+            del records[key]
         if self.is_ordered and (old is None) is not (record is None):
             self._moved.setdefault(key, old is not None)
         return old
@@ -90,7 +90,8 @@ class VolatileView:
 
     def get(self, table: Table[K, R], key: K) -> R | None:
         self.reads += 1
-        return cast("R | None", self._tables[table.number].records.get(key))
+        record: R | None = self._tables[table.number].records.get(key)
+        return record
 
     def put(self, table: Table[K, R], key: K, record: R) -> None:
         rows = self._tables[table.number]
@@ -102,9 +103,10 @@ class VolatileView:
 
     def merge(self, table: Table[K, R], key: K, change: Callable[[R, S], R], argument: S) -> R:
         rows = self._tables[table.number]
-        record = rows.records.get(key)
+        records = rows.records
+        record = records.get(key)
         assert record is not None, f"merge into a {table.name} that is not there"
-        changed = rows.records[key] = change(record, argument)
+        changed = records[key] = change(record, argument)
         self.undo.append((rows, key, record))
         return changed
 
@@ -124,8 +126,8 @@ class VolatileView:
 
     def put_back(self) -> None:
         """Leave nothing of a procedure that raised."""
-        undo, self.undo = self.undo, []
-        for rows, key, old in reversed(undo):
+        while self.undo:
+            rows, key, old = self.undo.pop()
             rows.write(key, old)
         self.effects = []
         self.moment = 0

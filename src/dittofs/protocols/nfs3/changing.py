@@ -253,21 +253,15 @@ def rmdir(view: View, visitor: Visitor, id_: FileId, args: RMDIR3args) -> RMDIR3
 )
 def rename(view: View, visitor: Visitor, id_: FileId, args: RENAME3args) -> RENAME3resok:
     """RFC 1813 3.3.14."""
-    to = visitor.same_share(args.to.dir)
-    done = rename_file(
-        view,
-        visitor.volume.tree,
-        visitor.identity,
-        load(view, id_),
-        args.from_.name,
-        load(view, to),
-        args.to.name,
-    )
-    attributes = visitor.attributes
-    return RENAME3resok(
-        attributes.wcc(done.from_before, done.from_after),
-        attributes.wcc(done.to_before, done.to_after),
-    )
+    to = args.to
+    from_directory = to_directory = load(view, id_)
+    if to.dir != args.from_.dir:
+        to_directory = load(view, visitor.same_share(to.dir))
+    tree, identity = visitor.volume.tree, visitor.identity
+    done = rename_file(view, tree, identity, from_directory, args.from_.name, to_directory, to.name)
+    wcc = visitor.attributes.wcc
+    from_wcc = wcc(done.from_before, done.from_after)
+    return RENAME3resok(from_wcc, from_wcc if to_directory is from_directory else wcc(done.to_before, done.to_after))
 
 
 @metadata(
