@@ -370,6 +370,7 @@ def tcp_limits(settings: Settings) -> TcpLimits:
         max_calls_per_connection=limits.max_calls_per_connection,
         max_reply_bytes_per_connection=limits.max_reply_bytes_per_connection,
         idle_timeout_seconds=limits.idle_timeout_seconds,
+        busy_poll_seconds=limits.busy_poll_microseconds / 1e6,
         slow_sender_seconds=limits.slow_sender_seconds,
     )
 

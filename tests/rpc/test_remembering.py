@@ -1,6 +1,6 @@
 """Answers that are told again: bounded, per client, and only while their witness stands by them."""
 
-from dittofs.rpc.remembering import ANSWER_BYTES_MAX, QUESTION_BYTES_MAX, AnswerMemory, Remembered
+from dittofs.rpc.remembering import ANSWER_BYTES_MAX, QUESTION_BYTES_MAX, QUESTIONS_NOTED, AnswerMemory, Remembered
 
 
 class Anyone:
@@ -51,6 +51,15 @@ def test_large_questions_and_answers_are_not_kept() -> None:
     memory.keep(answers, bytes(QUESTION_BYTES_MAX + 1), answer())
     memory.keep(answers, b"question", answer(bytes(ANSWER_BYTES_MAX + 1)))
     assert not answers
+
+
+def test_what_is_asked_once_is_not_worth_keeping_and_little_is_noted_of_it() -> None:
+    memory = AnswerMemory()
+    assert not memory.is_asked_again(b"question")
+    assert memory.is_asked_again(b"question")
+    for number in range(QUESTIONS_NOTED):
+        memory.is_asked_again(b"%d" % number)
+    assert not memory.is_asked_again(b"question")
 
 
 def test_forgetting_reaches_those_who_hold_on_to_their_answers() -> None:

@@ -16,6 +16,7 @@ from typing import Final, cast
 import structlog
 
 from dittofs.net.addresses import peer_of
+from dittofs.net.attention import Attention
 from dittofs.net.buffers import USUAL_BYTES, SpareBuffers
 from dittofs.net.limits import TcpCounters, TcpLimits
 from dittofs.net.sending import send
@@ -49,9 +50,11 @@ class TcpService:
     """What everybody receives into."""
     receive: memoryview = field(init=False)
     """As much of it as one read brings, unless more is expected."""
+    attention: Attention = field(init=False)
 
     def __post_init__(self) -> None:
         self.take_buffer()
+        self.attention = Attention(self.clock, self.limits.busy_poll_seconds)
 
     def __call__(self) -> "RpcConnection":
         return RpcConnection(self)
@@ -225,7 +228,7 @@ class RpcConnection(asyncio.BufferedProtocol):
             return
         was_unfinished, served = self._is_unfinished, conversation.served
         self._is_serving = True
-        service.dispatcher.begin_batch()
+        service.attention.arrived(service.dispatcher.begin_batch())
         try:
             if self._large is not None:
                 self._more_of_large(nbytes)
@@ -248,6 +251,7 @@ class RpcConnection(asyncio.BufferedProtocol):
         self._flush()
         service.dispatcher.end_batch()
         self._balance()
+        service.attention.answered()
 
     def _records(self, data: bytes) -> None:
         """Serve every whole record, and keep the rest."""

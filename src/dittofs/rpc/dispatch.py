@@ -26,7 +26,7 @@ from dittofs.rpc.messages import (
     mismatch_info,
     refused_credentials,
 )
-from dittofs.rpc.program import AuthenticationRefused, Call, NoAnswer, Peer, Procedure, Program
+from dittofs.rpc.program import AuthenticationRefused, Call, MustWait, NoAnswer, Peer, Procedure, Program
 from dittofs.rpc.remembering import AnswerMemory, Answers, Remembered
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
@@ -48,7 +48,6 @@ class _Entry:
     """A procedure with what the server bound to it, laid out for speed."""
 
     __slots__ = (
-        "at_once",
         "counts",
         "decode",
         "encode",
@@ -56,6 +55,7 @@ class _Entry:
         "failure",
         "handler",
         "is_async",
+        "is_lasting",
         "is_replayed",
         "is_replayed_over_udp",
         "name",
@@ -74,8 +74,8 @@ class _Entry:
             self.encode = arm_encoder(procedure.result, procedure.success)
         self.failure = procedure.failure
         self.handler = procedure.handler
-        self.at_once = procedure.at_once
         self.is_async = procedure.is_async
+        self.is_lasting = procedure.is_lasting
         self.is_replayed = procedure.is_replayed
         self.is_replayed_over_udp = procedure.is_replayed_over_udp
         self.services = services
@@ -109,9 +109,10 @@ class Dispatcher:
         """What happened to the calls of each procedure."""
         return [entry.counts for entry in self._entries.values()]
 
-    def begin_batch(self) -> None:
-        """Whatever is served from now on has arrived at this moment."""
-        self._arrived = self._clock()
+    def begin_batch(self) -> float:
+        """Whatever is served from now on has arrived at this moment, which is the answer."""
+        self._arrived = now = self._clock()
+        return now
 
     def end_batch(self) -> None:
         """The answers that are there already leave now."""
@@ -177,10 +178,12 @@ class Dispatcher:
             entry.counts.count("garbage_args")
             return [accepted(_number(record[:4]), accept_stat.GARBAGE_ARGS)]
         call = Call(bytes(record[:4]), peer, credentials, entry.services)
+        if entry.is_lasting and answers is not None:
+            call.is_asked_again = self.memory.is_asked_again(bytes(record[4:]))
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:
-            reply = (self._step if entry.at_once is None else self._at_once)(entry, call, arguments, deliver)
+            reply = self._step(entry, call, arguments, entry.handler(call, arguments), deliver)
         else:
             reply = self._now_or_held(entry, call, arguments, self._answer(entry, call, arguments), deliver)
         if reply is not None:
@@ -213,6 +216,9 @@ class Dispatcher:
             return self._reply(entry, call, entry.handler(call, arguments))
         except Later as later:
             call.hold = _LateResult(later)
+            return None
+        except MustWait as wait:
+            call.hold = _Begun(wait.coroutine)
             return None
         except Exception as error:  # everything that can go wrong becomes a reply here
             return self._error_reply(entry, call, arguments, error)
@@ -272,6 +278,8 @@ class Dispatcher:
         if isinstance(hold, _LateResult):
             self._answer_later(entry, call, arguments, hold.later, deliver)
             return None
+        if isinstance(hold, _Begun):
+            return self._step(entry, call, arguments, hold.coroutine, deliver)
         arrived = self._arrived
 
         def settled(error: FileError | None) -> None:
@@ -299,22 +307,10 @@ class Dispatcher:
 
         later.when_done(done)
 
-    def _at_once(self, entry: _Entry, call: Call, arguments: Any, deliver: Deliver) -> Chunks | None:
-        """Answer without a coroutine, if nothing has to be waited for."""
-        assert entry.at_once is not None, "there is a way to answer at once"
-        try:
-            result = entry.at_once(call, arguments)
-        except Exception as error:  # as in _answer
-            reply = self._error_reply(entry, call, arguments, error)
-        else:
-            if result is None:
-                return self._step(entry, call, arguments, deliver)
-            reply = self._answer_with(entry, call, arguments, result)
-        return self._now_or_held(entry, call, arguments, reply, deliver)
-
-    def _step(self, entry: _Entry, call: Call, arguments: Any, deliver: Deliver) -> Chunks | None:
+    def _step(
+        self, entry: _Entry, call: Call, arguments: Any, coroutine: Coroutine[Any, Any, Any], deliver: Deliver
+    ) -> Chunks | None:
         """Run a coroutine as far as it goes without waiting."""
-        coroutine: Coroutine[Any, Any, Any] = entry.handler(call, arguments)
         try:
             waits_for = coroutine.send(None)
         except StopIteration as stop:
@@ -377,7 +373,7 @@ class Dispatcher:
             deliver(reply)
 
         if entry.is_async:
-            answer = self._step(entry, call, arguments, deliver_and_keep)
+            answer = self._step(entry, call, arguments, entry.handler(call, arguments), deliver_and_keep)
         else:
             answer = self._answer(entry, call, arguments)
             answer = self._now_or_held(entry, call, arguments, answer, deliver_and_keep)
@@ -395,6 +391,18 @@ class _LateResult:
 
     def __init__(self, later: Later):
         self.later = later
+
+    def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
+        raise AssertionError("there is no answer yet that could be held")
+
+
+class _Begun:
+    """The same in a call whose plain handler has left it to a coroutine."""
+
+    __slots__ = ("coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]):
+        self.coroutine = coroutine
 
     def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
         raise AssertionError("there is no answer yet that could be held")

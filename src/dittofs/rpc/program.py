@@ -5,7 +5,7 @@ once; a coroutine function may wait.  Which of the two it is, is known here, whe
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from dittofs.model.errors import FileError
@@ -20,6 +20,14 @@ Failure = Callable[["Call", Any, FileError], Any]
 
 class NoAnswer(Exception):
     """Raised by a handler that must stay silent: the client will send its call again."""
+
+
+class MustWait(Exception):
+    """Raised by a plain handler that cannot answer at once: the coroutine will, and begins in its place."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]):
+        super().__init__("the handler has to wait")
+        self.coroutine = coroutine
 
 
 class AuthenticationRefused(Exception):
@@ -60,9 +68,9 @@ class Hold(Protocol):
 
 class Call:
     """One call under way.  `xid` is as it stood in the call, `services` what the server bound to the program; a handler
-    whose answer must not leave yet sets `hold`, and one whose answer may be told again sets `witness`."""
+    whose answer must not leave yet sets `hold`.  If `is_asked_again`, a lasting answer is worth a `witness`."""
 
-    __slots__ = ("credentials", "hold", "peer", "services", "witness", "xid")
+    __slots__ = ("credentials", "hold", "is_asked_again", "peer", "services", "witness", "xid")
 
     def __init__(self, xid: bytes, peer: Peer, credentials: Credentials, services: Any):
         self.xid = xid
@@ -70,6 +78,7 @@ class Call:
         self.credentials = credentials
         self.services = services
         self.hold: Hold | None = None
+        self.is_asked_again = False
         self.witness: Witness | None = None
 
 
@@ -78,10 +87,10 @@ class Procedure:
 
     __slots__ = (
         "arguments",
-        "at_once",
         "failure",
         "handler",
         "is_async",
+        "is_lasting",
         "is_replayed",
         "is_replayed_over_udp",
         "name",
@@ -100,8 +109,8 @@ class Procedure:
         failure: Failure | None,
         is_replayed: bool,
         is_replayed_over_udp: bool,
+        is_lasting: bool,
         success: int | None,
-        at_once: Callable[..., Any] | None,
     ):
         self.number = number
         self.name = handler.__name__.rstrip("_").upper()
@@ -111,8 +120,8 @@ class Procedure:
         self.failure = failure
         self.is_replayed = is_replayed
         self.is_replayed_over_udp = is_replayed or is_replayed_over_udp
+        self.is_lasting = is_lasting
         self.success = success
-        self.at_once = at_once
         self.is_async = inspect.iscoroutinefunction(handler)
 
 
@@ -134,14 +143,14 @@ class Program:
         failure: Failure | None = None,
         is_replayed: bool = False,
         is_replayed_over_udp: bool = False,
+        is_lasting: bool = False,
         success: int | None = None,
-        at_once: Callable[..., Any] | None = None,
     ) -> Callable[[Handler], Handler]:
         """Register a handler.  `is_replayed` marks a procedure that must not run twice for one call [NFS-5]:
         a retransmission gets the first answer; with `is_replayed_over_udp` only that of a datagram, which may be late
-        and overtaken by newer calls.  With `success` the result is a union, and the handler returns the arm of that
-        discriminant instead of the union.  `at_once` is a plain function that is asked before a coroutine is made; None
-        says that somebody has to wait.  `arguments` and `result` are XDR declarations, or None for void."""
+        and overtaken by newer calls.  `is_lasting` says that the handler can have a witness for its answer (`Call`).
+        With `success` the result is a union, and the handler returns the arm of that discriminant instead of the union.
+        `arguments` and `result` are XDR declarations, or None for void."""
 
         def register(handler: Handler) -> Handler:
             assert number not in self.procedures, f"{self.name} procedure {number} is registered twice"
@@ -153,8 +162,8 @@ class Program:
                 failure=failure,
                 is_replayed=is_replayed,
                 is_replayed_over_udp=is_replayed_over_udp,
+                is_lasting=is_lasting,
                 success=success,
-                at_once=at_once,
             )
             return handler
 

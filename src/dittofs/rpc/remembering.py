@@ -3,7 +3,7 @@
 Clients ask the same few things over and over (GETATTR, ACCESS, LOOKUP).  An answer to a call that changes nothing is
 kept under the bytes of the call, but for its xid, per client address, together with a witness: whoever made the answer
 says through it whether everything that it was made from is still the same.  Nothing has to be thrown away when
-something changes, and an answer that nobody asks for again costs its room until the memory begins afresh.
+something changes.  Only what is asked a second time is kept: who walks over a million files asks for each of them once.
 """
 
 from typing import Any, Final, Protocol
@@ -14,6 +14,7 @@ QUESTION_BYTES_MAX: Final = 512
 ANSWER_BYTES_MAX: Final = 1024
 ANSWERS_KEPT: Final = 32_768
 """Of all clients together."""
+QUESTIONS_NOTED: Final = 65_536
 
 
 class Witness(Protocol):
@@ -42,12 +43,13 @@ Answers = dict[bytes, Remembered]
 class AnswerMemory:
     """The answers to all clients."""
 
-    __slots__ = ("_by_client", "_kept", "_limit")
+    __slots__ = ("_asked", "_by_client", "_kept", "_limit")
 
     def __init__(self, *, limit: int = ANSWERS_KEPT):
         self._by_client: dict[str, Answers] = {}
         self._limit = limit
         self._kept = 0
+        self._asked: set[int] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._by_client.values()))
@@ -58,6 +60,16 @@ class AnswerMemory:
 
     def leave(self, client: str) -> None:
         self._kept -= len(self._by_client.pop(client, ()))
+
+    def is_asked_again(self, question: bytes) -> bool:
+        """Whether somebody has asked it lately.  A guess: a collision costs room, and nothing else."""
+        number = hash(question)
+        if number in self._asked:
+            return True
+        if len(self._asked) >= QUESTIONS_NOTED:
+            self._asked.clear()
+        self._asked.add(number)
+        return False
 
     def keep(self, answers: Answers, question: bytes, answer: Remembered) -> None:
         if len(question) > QUESTION_BYTES_MAX or len(answer.tail) > ANSWER_BYTES_MAX:

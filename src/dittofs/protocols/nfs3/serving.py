@@ -19,10 +19,11 @@ from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
 from dittofs.model.later import Later
 from dittofs.protocols.nfs3.attributes import AttributeCache
+from dittofs.protocols.nfs3.entries import EntryCache
 from dittofs.protocols.nfs3.errors import status_of
 from dittofs.protocols.nfs3.limits import Limits, limits_of
 from dittofs.protocols.nfs3.types import nfsstat3, wcc_data
-from dittofs.rpc.program import AuthenticationRefused, Call, Failure, Peer, Program
+from dittofs.rpc.program import AuthenticationRefused, Call, Failure, MustWait, Peer, Program
 from dittofs.shares.registry import ShareRegistry
 from dittofs.shares.share import FlavorRefused, Share
 
@@ -39,7 +40,7 @@ Waiting = TypeVar("Waiting", bound=Callable[..., Coroutine[Any, Any, Any]])
 class Visitor:
     """A user of a client at a share: everything that stays the same from call to call."""
 
-    __slots__ = ("attributes", "credentials", "guard", "identity", "limits", "services", "share", "volume")
+    __slots__ = ("attributes", "credentials", "entries", "guard", "identity", "limits", "services", "share", "volume")
 
     def __init__(self, services: "Nfs3Services", share: Share, call: Call, identity: Identity):
         self.services = services
@@ -47,6 +48,7 @@ class Visitor:
         self.volume: Volume = share.volume
         self.identity = identity
         self.attributes = services.attributes_of(share)
+        self.entries = services.entries_of(share)
         self.limits: Limits = limits_of(call.peer.transport)
         self.guard = services.guard(share, call.peer.address)
         self.credentials = call.credentials
@@ -63,7 +65,7 @@ class Visitor:
 class Nfs3Services:
     """What the procedures work on."""
 
-    __slots__ = ("_attributes", "_visitors", "bytes_read", "bytes_written", "locks", "shares")
+    __slots__ = ("_attributes", "_entries", "_visitors", "bytes_read", "bytes_written", "locks", "shares")
 
     def __init__(self, shares: ShareRegistry):
         self.shares = shares
@@ -71,6 +73,7 @@ class Nfs3Services:
         """Set before a share with mandatory locks is served."""
         self.bytes_read = self.bytes_written = 0
         self._attributes: dict[Share, AttributeCache] = {}
+        self._entries: dict[Share, EntryCache] = {}
         self._visitors: dict[tuple[int, str, str, Share], Visitor] = {}
 
     def admit(self, call: Call, share: Share) -> Visitor:
@@ -95,12 +98,19 @@ class Nfs3Services:
     def forget(self, share: Share) -> None:
         """It is not served any more."""
         self._attributes.pop(share, None)
+        self._entries.pop(share, None)
         self._visitors = {key: visitor for key, visitor in self._visitors.items() if visitor.share is not share}
 
     def attributes_of(self, share: Share) -> AttributeCache:
         cache = self._attributes.get(share)
         if cache is None:
             cache = self._attributes[share] = AttributeCache(share.fsid)
+        return cache
+
+    def entries_of(self, share: Share) -> EntryCache:
+        cache = self._entries.get(share)
+        if cache is None:
+            cache = self._entries[share] = EntryCache(share.volume, self.attributes_of(share))
         return cache
 
 
@@ -131,19 +141,6 @@ def metadata(
     handle_in = attrgetter(handle)
 
     def register(function: Metadata) -> Metadata:
-        def answer_lasting(call: Call, args: Any) -> Any:
-            services: Nfs3Services = call.services
-            share, id_ = services.shares.resolve(handle_in(args))
-            visitor = services.admit(call, share)
-            transactions = share.volume.transactions
-            try:
-                found, call.witness = transactions.look(
-                    function, visitor, id_, args, is_relaxed=share.volume.is_relaxed
-                )
-            finally:
-                call.hold = transactions.hold
-            return found
-
         def answer(call: Call, args: Any) -> Any:
             services: Nfs3Services = call.services
             share, id_ = services.shares.resolve(handle_in(args))
@@ -152,15 +149,26 @@ def metadata(
                 share.check_writable()
                 if share.volume.is_frozen:
                     raise TryLater(f"{share.name} stands still for a moment, for a backup")
-            transactions = share.volume.transactions
+            volume = share.volume
+            transactions = volume.transactions
             try:
-                return transactions.run(function, visitor, id_, args, is_relaxed=share.volume.is_relaxed)
+                if call.is_asked_again:
+                    found, call.witness = transactions.look(function, visitor, id_, args, is_relaxed=volume.is_relaxed)
+                    return found
+                return transactions.run(function, visitor, id_, args, is_relaxed=volume.is_relaxed)
             finally:
                 call.hold = transactions.hold
 
-        chosen = answer_lasting if is_lasting else answer
-        chosen.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_change, success=NFS3_OK)(chosen)
+        answer.__name__ = function.__name__.rstrip("_")
+        NFS3.procedure(
+            number,
+            arguments,
+            result,
+            failure=failure,
+            is_replayed=is_change,
+            is_lasting=is_lasting,
+            success=NFS3_OK,
+        )(answer)
         return function
 
     return register
@@ -199,18 +207,14 @@ def waiting(
         def answer_at_once(call: Call, args: Any) -> Any:
             assert at_once is not None, "registered only then"
             visitor, id_ = come_to(call, args)
-            return at_once(visitor, id_, args)
+            found = at_once(visitor, id_, args)
+            if found is None:
+                raise MustWait(function(call, visitor, id_, args))
+            return found
 
-        answer.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(
-            number,
-            arguments,
-            result,
-            failure=failure,
-            is_replayed=is_replayed,
-            success=NFS3_OK,
-            at_once=answer_at_once if at_once is not None else None,
-        )(answer)
+        handler = answer if at_once is None else answer_at_once
+        handler.__name__ = function.__name__.rstrip("_")
+        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(handler)
         return function
 
     return register
