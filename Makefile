@@ -39,7 +39,7 @@ fuzz: setup ## feed decoders and a whole server with coverage-guided rubbish for
 	-@$(BIN)/python -m pip install --quiet --require-hashes --requirement tests/fuzz/requirements.lock
 	$(BIN)/python tests/fuzz/run.py --seconds $${FUZZ_SECONDS:-600}
 
-bench: setup ## measure, beside NFS-Ganesha where it is installed; QUICK=1: minutes instead of half an hour
+bench: setup compiled ## measure, beside NFS-Ganesha where it is installed; QUICK=1: minutes instead of half an hour
 	$(BIN)/python bench/run.py $(if $(QUICK),--quick)
 
 growth: setup ## how cost grows with files, locks and connections; minutes

@@ -18,6 +18,7 @@ from typing import Self
 
 LOAD = Path(__file__).parent / "load"
 SOURCE = Path(__file__).parents[1] / "src"
+COMPILED_SOURCE = Path(__file__).parents[1] / "build" / "compiled"
 START_SECONDS = 30.0
 
 GANESHA_PACKAGES = "nfs-ganesha nfs-ganesha-mem nfs-ganesha-vfs rpcbind nfs-common"
@@ -110,7 +111,15 @@ class Peers:
         return process.pid
 
     def ours(
-        self, name: str, port: int, *, metadata: str, content: str, durability: str = "durable", on_tmpfs: bool = False
+        self,
+        name: str,
+        port: int,
+        *,
+        metadata: str,
+        content: str,
+        durability: str = "durable",
+        on_tmpfs: bool = False,
+        source: Path = SOURCE,
     ) -> Target:
         data = (self.tmpfs if on_tmpfs else self.directory) / f"data-{port}"
         config = self.directory / f"{port}.toml"
@@ -124,7 +133,7 @@ class Peers:
             [sys.executable, "-m", "dittofs", "serve", "--config", str(config)],
             name.replace(" ", "-"),
             ports=(port,),
-            environment={"PYTHONPATH": os.environ.get("DITTOFS_BENCH_SOURCE", str(SOURCE))},
+            environment={"PYTHONPATH": str(source)},
         )
         return Target(name, port, port, port, "/export", pid)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+import goals
+
 Row = dict[str, Any]
 PEER = "Ganesha MEM"
 OTHER_PEERS = ("Ganesha VFS disk", "Ganesha VFS tmpfs")
@@ -14,9 +16,9 @@ COLOURS = ("#2f6fde", "#5aa469", "#e0a030", "#b04050", "#8064a2", "#4bacc6", "#9
 
 
 def write(path: Path, rows: list[Row], facts: dict[str, Any]) -> None:
-    path.with_suffix(".json").write_text(json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n")
-    path.with_suffix(".md").write_text(table(rows, facts))
-    path.with_suffix(".svg").write_text(chart(rows))
+    Path(f"{path}.json").write_text(json.dumps({"facts": facts, "rows": rows}, indent=1) + "\n")
+    Path(f"{path}.md").write_text(table(rows, facts))
+    Path(f"{path}.svg").write_text(chart(rows))
 
 
 def grouped(rows: list[Row]) -> dict[tuple[str, str], list[Row]]:
@@ -39,6 +41,7 @@ def number(value: float | None, digits: int = 0) -> str:
 def table(rows: list[Row], facts: dict[str, Any]) -> str:
     lines = ["# Measured beside NFS-Ganesha, in one run", ""]
     lines += [f"- {key}: {value}" for key, value in facts.items()]
+    lines += ["", *goals.table(rows, facts["raw flushes per second"])]
     lines += [
         "",
         "Medians over the rounds.  The ratio is to Ganesha MEM (for content: VFS); CPU is the server's, per call.",

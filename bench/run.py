@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import report
 import workloads
-from peers import GANESHA_PACKAGES, LOAD, Peers, Target, enter_namespace, has_ganesha, temporary_tmpfs
+from peers import COMPILED_SOURCE, GANESHA_PACKAGES, LOAD, Peers, Target, enter_namespace, has_ganesha, temporary_tmpfs
 from workloads import Shape, Workload
 
 RESULTS = Path(__file__).parent / "results"
@@ -80,6 +80,19 @@ def start_all(peers: Peers) -> list[Target]:
         peers.ours("DittoFS embedded durable", 13002, metadata="embedded", content="directory"),
         peers.ours("DittoFS embedded relaxed", 13003, metadata="embedded", content="directory", durability="relaxed"),
     ]
+    if COMPILED_SOURCE.exists():
+        targets += [
+            peers.ours("DittoFS memory compiled", 13004, metadata="memory", content="memory", source=COMPILED_SOURCE),
+            peers.ours(
+                "DittoFS embedded durable compiled",
+                13005,
+                metadata="embedded",
+                content="directory",
+                source=COMPILED_SOURCE,
+            ),
+        ]
+    else:
+        print("the compiled server is not measured: make compiled builds it")
     if has_ganesha():
         targets += peers.ganesha()
     else:
@@ -180,16 +193,9 @@ def machine() -> dict[str, str]:
         "processor": f"{model}, {os.cpu_count()} cores",
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "compiled": is_compiled(),
         "ganesha": version(["ganesha.nfsd", "-v"]),
         "revision": version(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]),
     }
-
-
-def is_compiled() -> str:
-    command = [sys.executable, "-c", "import dittofs.rpc.dispatch as d; print(d.__file__)"]
-    path = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return "pure Python" if path.endswith(".py") else "mypyc"
 
 
 if __name__ == "__main__":

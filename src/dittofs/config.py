@@ -166,6 +166,7 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_calls_per_connection: Annotated[int, Integer(1, 100_000)] = 256
     max_reply_bytes_per_connection: ByteCount = 16 * 2**20
     max_replay_bytes: ByteCount = 16 * 2**20
+    busy_poll_microseconds: Annotated[int, Integer(0, 10_000, "0: never")] = 100
     udp: bool = True
 
 

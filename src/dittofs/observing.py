@@ -72,6 +72,13 @@ def observe_calls(metrics: Metrics, sockets: Mapping[str, Sockets]) -> None:
         ("adapter",),
         lambda: [((name,), one.dispatcher.replayed) for name, one in sockets.items()],
     )
+    metrics.asked(
+        "dittofs_rpc_remembered_total",
+        "counter",
+        "Calls that were answered as before, because nothing had changed.",
+        ("adapter",),
+        lambda: [((name,), one.dispatcher.remembered) for name, one in sockets.items()],
+    )
 
 
 def _observe_program(metrics: Metrics, prefix: str, sockets: Mapping[str, Sockets]) -> None:

@@ -271,10 +271,12 @@ class Server:
         volume.is_relaxed = settings.durability == "relaxed"
         self.shares.replace(Share(settings, record, volume))
         self._nfs.forget(share)
+        self._dispatcher.memory.forget()
 
     async def close_share(self, name: str) -> None:
         """Serve it no longer: calls under way are answered, everything is made durable, unused stores are closed."""
         share = self.shares.remove(name)
+        self._dispatcher.memory.forget()
         if share.volume.snapshot is not None:
             share.volume.snapshot.lose("the share is not served any more")
         await self._dispatcher.answer_present(STOP_SECONDS)
@@ -368,6 +370,7 @@ def tcp_limits(settings: Settings) -> TcpLimits:
         max_calls_per_connection=limits.max_calls_per_connection,
         max_reply_bytes_per_connection=limits.max_reply_bytes_per_connection,
         idle_timeout_seconds=limits.idle_timeout_seconds,
+        busy_poll_seconds=limits.busy_poll_microseconds / 1e6,
         slow_sender_seconds=limits.slow_sender_seconds,
     )
 

@@ -7,11 +7,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.control.browser import Watched, browser
-from tests.end_to_end.control import Rest
+from tests.end_to_end.control import Rest, until
 from tests.end_to_end.endpoints import endpoints
 from tests.end_to_end.locking import ALICE, BLOCKED, BOB, CAROL, DEADLCK, GRANTED, LockWorld, lock_world
-from tests.end_to_end.server_process import EMBEDDED, ONE_SHARE
+from tests.end_to_end.server_process import EMBEDDED, MEMORY, ONE_SHARE
 from tests.hosts.host import Host
+
+LOCKS = 10_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -104,6 +106,33 @@ def test_grace_counts_down_and_can_be_ended(tmp_path: Path) -> None:
         page.get_by_role("button", name="End grace", exact=True).click()
         page.locator("#grace").wait_for(state="hidden")
         assert not Rest(world.server).get("/grace")["is_active"]
+        assert watched.complaints == []
+
+
+def test_it_is_usable_with_ten_thousand_locks(tmp_path: Path) -> None:
+    """Lists come a page at a time, the drawing stays bounded, and nothing takes longer than a person waits."""
+    config = MEMORY + ONE_SHARE + "[locks]\nmax_per_file = 20000\nmax_per_client = 20000\n"
+    with lock_world(tmp_path, config) as world, browser() as watched:
+        holder, waiter = world.nlm(world.host(b"alpha")), world.nlm(world.host(b"beta"))
+        file = world.file()
+        for number in range(LOCKS):
+            assert holder.lock(ALICE, type(file)(handle=file.handle, offset=10 * number, length=5)) is GRANTED
+        assert waiter.lock(BOB, type(file)(handle=file.handle, offset=0, length=0), block=True) is BLOCKED
+        enter(watched, world)
+        page = watched.page
+        page.set_default_timeout(5000)
+        page.get_by_role("link", name="Locks", exact=True).click()
+        page.get_by_text("Held (10,000 in all)").wait_for()
+        rows = page.locator("section", has_text="Held (10,000 in all)").locator("tbody tr")
+        shown = rows.count()
+        assert 0 < shown < 1000
+        page.get_by_role("button", name="Show more").click()
+        until(lambda: rows.count() > shown)
+        page.locator("#waiters a").first.click()
+        page.get_by_role("heading", name="Why is this blocked?").wait_for()
+        assert 0 < page.locator("svg.ranges .bar").count() < 2000
+        watched.shoot(tmp_path / "many.png", scheme="light", width=1280)
+        assert watched.overflow() <= 0
         assert watched.complaints == []
 
 

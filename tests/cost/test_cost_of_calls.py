@@ -24,7 +24,9 @@ from dittofs.protocols.nfs3 import types as t
 from dittofs.protocols.nlm.dialects import NLM4
 from dittofs.protocols.nlm.types import nlm4_lock
 from dittofs.rpc.calling import Exchange, auth_sys
+from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.program import Peer
+from dittofs.rpc.records import frame
 from dittofs.server import Server
 from tests.cost.counting import Cost, cost_of
 
@@ -83,6 +85,15 @@ class Bench:
         answers = self.loop.run_until_complete(self.serve([record]))
         return exchange.decode(answers[0], self.xid)
 
+    def converse(self, records: list[bytes]) -> None:
+        """All of them, as they come over a stream, where answers are remembered."""
+        conversation = Conversation(
+            self.server._dispatcher, self.peer, bool, max_record=1 << 20, max_unanswered=CALLS, max_large=1 << 20
+        )
+        for start in range(0, len(records), TURN):
+            conversation.serve_all(b"".join(map(frame, records[start : start + TURN])), 0)
+            assert conversation.take_out()
+
     async def serve(self, records: list[bytes]) -> list[bytes]:
         """All of them, some in each turn of the loop; the answers."""
         serve = self.server._dispatcher.serve
@@ -136,16 +147,32 @@ REQUESTS: dict[str, Callable[[Bench, int], list[bytes]]] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
+uncompiled = pytest.mark.skipif(
     not str(dittofs.rpc.dispatch.__file__).endswith(".py"), reason="compiled modules run no bytecode to count"
 )
+
+
+@pytest.mark.slow
+@uncompiled
 @pytest.mark.parametrize("title", REQUESTS)
 def test_a_call_costs_no_more_than_it_did(bench: Bench, title: str) -> None:
     for _ in range(4):  # caches are filled, and the interpreter has specialised what it will
         bench.loop.run_until_complete(bench.serve(REQUESTS[title](bench, CALLS)))
     batches = [REQUESTS[title](bench, CALLS), REQUESTS[title](bench, CALLS)]
-    cost = cost_of(lambda: bench.loop.run_until_complete(bench.serve(batches.pop())), CALLS)
+    compare(title, cost_of(lambda: bench.loop.run_until_complete(bench.serve(batches.pop())), CALLS))
+
+
+@pytest.mark.slow
+@uncompiled
+@pytest.mark.parametrize("name", ["GETATTR", "LOOKUP", "ACCESS"])
+def test_an_answer_told_again_costs_no_more_than_it_did(bench: Bench, name: str) -> None:
+    for _ in range(4):
+        bench.converse(REQUESTS[name](bench, CALLS))
+    batches = [REQUESTS[name](bench, CALLS), REQUESTS[name](bench, CALLS)]
+    compare(f"{name} again", cost_of(lambda: bench.converse(batches.pop()), CALLS))
+
+
+def compare(title: str, cost: Cost) -> None:
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     if os.environ.get("DITTOFS_RECORD_COST"):
         recorded.setdefault(PYTHON, {})[title] = cost

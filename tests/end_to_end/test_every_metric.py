@@ -88,6 +88,8 @@ def ask_around(world: LockWorld) -> None:
     assert file is not None
     world.nfs.write(file, 0, b"some bytes")
     world.nfs.read(file, 0, 10)
+    for _ in range(3):
+        world.nfs.getattr(file)
     status = Exchange("SM_NULL", PROGRAM, VERSION, 0, None, None)
     datagrams = world.server.transport(over=UdpTransport)
     datagrams.call(status)

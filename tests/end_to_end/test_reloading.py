@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dittofs.client.nfs3 import Nfs3Error
-from dittofs.protocols.nfs3.types import nfsstat3
+from dittofs.protocols.nfs3.types import ACCESS3_MODIFY, nfsstat3
 from tests.end_to_end.control import Rest, until
 from tests.end_to_end.server_process import EMBEDDED, ServerProcess
 
@@ -35,6 +35,9 @@ def test_shares_come_change_and_go_and_others_notice_nothing(tmp_path: Path) -> 
         kept = staying.create(staying.root, b"kept").obj
         assert kept is not None
         leaving.create(leaving.root, b"left behind")
+        for _ in range(3):  # so that the answers are remembered, which must not outlast the rules they stand on [NFS-4]
+            leaving.getattr(leaving.root)
+            assert staying.access(kept, ACCESS3_MODIFY).access == ACCESS3_MODIFY
         before = server.config_file.read_text()
         text = before.replace('"/leaving"', '"/coming"').replace('"second"', '"third"')
         text = text.replace('"second-files"', '"files"') + '[stores.third]\nkind = "memory"\n'
@@ -54,6 +57,7 @@ def test_shares_come_change_and_go_and_others_notice_nothing(tmp_path: Path) -> 
         with pytest.raises(Nfs3Error) as refused:
             staying.create(staying.root, b"too late")
         assert refused.value.status is nfsstat3.NFS3ERR_ROFS
+        assert staying.access(kept, ACCESS3_MODIFY).access == 0
         assert staying.read(kept, 0, 100).data == b"the connection lives on"
 
         server.config_file.write_text(before)

@@ -49,6 +49,9 @@ class MemoryView:
             return self.writes[written]
         return self._transactions.rows[table.number].get(key)
 
+    def get_all(self, table: Table[Any, Any], keys: Sequence[Any]) -> list[Any]:
+        return [self.get(table, key) for key in keys]
+
     def put(self, table: Table[Any, Any], key: Any, record: Any) -> None:
         assert isinstance(record, table.record)
         assert table.decode(table.encode(record)) == record, "a record survives its encoding"

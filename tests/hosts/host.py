@@ -34,6 +34,7 @@ from dittofs.rpc.calling import auth_sys
 from dittofs.rpc.dispatch import Deliver, Dispatcher
 from dittofs.rpc.messages import SUCCESS_TAIL, opaque_auth
 from dittofs.rpc.program import Call, NoAnswer, Peer, Program
+from dittofs.rpc.remembering import Answers
 from dittofs.rpc.replay import ReplayCache
 from dittofs.xdr.types import Chunks, encoded
 from tests.hosts.network import WAIT_SECONDS, Network, Recorded, own_address
@@ -126,8 +127,10 @@ class _Deaf(Dispatcher):
 
     is_deaf = False
 
-    def serve(self, record: bytes | memoryview, peer: Peer, deliver: Deliver) -> Chunks | None:
-        return None if self.is_deaf else super().serve(record, peer, deliver)
+    def serve(
+        self, record: bytes | memoryview, peer: Peer, deliver: Deliver, answers: Answers | None = None
+    ) -> Chunks | None:
+        return None if self.is_deaf else super().serve(record, peer, deliver, answers)
 
 
 class Host:

@@ -1,12 +1,14 @@
 """A whole server without sockets: calls go as bytes through the dispatcher, over memory stores, and so do answers."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from dittofs.client.mount import mount
 from dittofs.client.nfs3 import Nfs3Client
 from dittofs.client.transports import NoReply, Transport
 from dittofs.config import ShareSettings
+from dittofs.files.tree import Tree
 from dittofs.files.volume import Volume
 from dittofs.protocols.mount.procedures import MOUNT1, MOUNT3, MountServices
 from dittofs.protocols.nfs3.procedures import NFS3
@@ -16,9 +18,11 @@ from dittofs.protocols.portmap.registry import Registry
 from dittofs.protocols.portmap.rpcbind import RPCBIND3, RPCBIND4
 from dittofs.protocols.portmap.services import PortmapServices
 from dittofs.rpc.calling import auth_sys, xid_of
+from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.messages import NO_AUTH, opaque_auth
 from dittofs.rpc.program import Peer
+from dittofs.rpc.records import frame
 from dittofs.rpc.replay import ReplayCache
 from dittofs.shares.registry import ShareRegistry, new_share, open_share
 from dittofs.shares.share import Share
@@ -40,6 +44,10 @@ class DirectTransport(Transport):
         super().__init__(None, credential, 0)  # type: ignore[arg-type]  # no socket
         self._world = world
         self._peer = peer
+        self._late = asyncio.Event()
+        self._conversation = Conversation(
+            world.dispatcher, peer, self._late.set, max_record=1 << 21, max_unanswered=16, max_large=1 << 22
+        )
         self.sizes: list[int] = []
         """Of the replies, in the order they came."""
 
@@ -47,10 +55,26 @@ class DirectTransport(Transport):
         pass
 
     def send_record(self, record: bytes) -> None:
-        reply = self._world.loop.run_until_complete(self._world.answer(record, self._peer))
+        over_tcp = self._peer.transport == "tcp"
+        reply = self._world.loop.run_until_complete(
+            self._conversed(record) if over_tcp else self._world.answer(record, self._peer)
+        )
         if reply is not None:
             self.sizes.append(len(reply))
             self._replies[xid_of(reply)] = reply
+
+    async def _conversed(self, record: bytes) -> bytes | None:
+        """As over a stream, where answers are remembered: what is told again is what would be found out anew."""
+        dispatcher, conversation = self._world.dispatcher, self._conversation
+        remembered = dispatcher.remembered
+        conversation.serve_all(frame(record), 0)
+        while conversation.unanswered:
+            self._late.clear()
+            await self._late.wait()
+        reply = b"".join(conversation.take_out())[4:] or None
+        if dispatcher.remembered != remembered:
+            assert reply == await self._world.answer(record, self._peer), "an answer was told again that is not true"
+        return reply
 
     def receive_record(self, xid: int) -> bytes:
         if xid not in self._replies:
@@ -59,23 +83,26 @@ class DirectTransport(Transport):
 
 
 class World:
-    """A server with any number of shares."""
+    """A server with any number of shares, over a memory store unless a driver is given, open and started."""
 
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None, transactions: Any = None) -> None:
+        self.loop = loop or asyncio.new_event_loop()
         self.clock = FakeClock()
         self.shares = ShareRegistry()
         self.portmap = Registry()
         self.effects: list[object] = []
-        self.transactions = LocalTransactions(MemoryMetadataStore(), clock=self.clock.time_ns)
-        self.transactions.open()
-        self.transactions.start(self.loop)
+        if transactions is None:
+            transactions = LocalTransactions(MemoryMetadataStore(), clock=self.clock.time_ns)
+            transactions.open()
+            transactions.start(self.loop)
+        self.transactions = transactions
         self.transactions.on_effect = lambda effect, _: self.effects.append(effect)
         self.content = MemoryContentStore(capacity=CAPACITY)
         self.dispatcher = Dispatcher(
             replay=ReplayCache(max_bytes=1 << 20, max_age_seconds=60.0), clock=self.clock.monotonic
         )
-        self.dispatcher.add(NFS3, Nfs3Services(self.shares))
+        self.nfs3 = Nfs3Services(self.shares)
+        self.dispatcher.add(NFS3, self.nfs3)
         for program in (MOUNT1, MOUNT3):
             self.dispatcher.add(program, MountServices(self.shares))
         for program in (PORTMAP2, RPCBIND3, RPCBIND4):
@@ -85,11 +112,14 @@ class World:
         self.loop.run_until_complete(self.transactions.close())
         self.loop.close()
 
-    def add_share(self, name: str = "/export", **settings: Any) -> Share:
+    def add_share(
+        self, name: str = "/export", *, place_of: Callable[[bytes], int] | None = None, **settings: Any
+    ) -> Share:
         """Served as root sees it, unless `squash` is given."""
         chosen = ShareSettings(name=name, **{"squash": "none", **settings})
         record = self.loop.run_until_complete(self.transactions.perform(open_share, chosen, new_share()))
-        volume = Volume(record, transactions=self.transactions, content=self.content)
+        tree = None if place_of is None else Tree(record.id, record.root, place_of)
+        volume = Volume(record, transactions=self.transactions, content=self.content, tree=tree)
         share = Share(chosen, record, volume)
         self.shares.add(share)
         return share

@@ -154,3 +154,21 @@ def test_records_put_without_a_procedure_are_seen_kept_and_lost_like_others(stor
         await transactions.close()
 
     asyncio.run(asyncio.wait_for(work(), 20))
+
+
+@pytest.mark.parametrize("key", [b"new", b"old"])
+def test_who_has_seen_one_of_many_that_is_not_durable_waits(store: SlowStore, key: bytes) -> None:
+    """[STORE-3], for reading many keys as for reading one."""
+
+    async def story() -> None:
+        driver = await started(store)
+        await driver.perform(put, b"old", 1)
+        store.let.clear()
+        driver.run(put, b"new", 2)
+        batch = driver.hold
+        driver.run(lambda view: view.get_all(TABLE, [b"none", key]))
+        assert driver.hold is (batch if key == b"new" else None)
+        store.let.set()
+        await driver.close()
+
+    asyncio.run(story())

@@ -169,8 +169,8 @@ class Nfs3Client:
         cookie, verifier = 0, NO_VERIFIER
         while True:
             part = self.readdirplus(directory, cookie, verifier)
+            assert isinstance(part.reply, t.dirlistplus3), "a decoded list is not encoded"
             for entry in part.reply.entries:
-                assert isinstance(entry, t.entryplus3), "decoded entries are not encoded"
                 yield entry
                 cookie = entry.cookie
             if part.reply.eof:

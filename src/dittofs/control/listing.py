@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 TURN_SECONDS = 0.001
 """How long the loop may be kept from the file service at a time."""
+LOCKS_AT_ONCE = 128
+BEFORE_ALL = (0, 0)
+"""The place in front of every lock of a file: start and id.  No lock has the id 0."""
 SNAPSHOTS_KEPT = 8
 SNAPSHOT_SECONDS = 300.0
 
@@ -77,7 +80,7 @@ class Listing:
     async def page(self, asked: "LockFilter") -> tuple[list[Lock], str | None]:
         """The locks of one page, and the cursor of the next.  Raises Refused."""
         snapshots = _snapshots.setdefault(self._plane.locks, Snapshots())
-        index, after = 0, (-1, -1)
+        index, after = 0, BEFORE_ALL
         if asked.cursor:
             number, index, *rest = self._numbers(asked.cursor)
             after = (rest[0], rest[1])
@@ -90,17 +93,15 @@ class Listing:
         files = snapshot.files
         while index < len(files):
             await turns.pause()
-            for lock in self._plane.locks.inspect.locks_of_file(files[index]):
-                place = (lock.start, lock.id)
-                if place > after and matches(lock):
+            some = self._plane.locks.inspect.locks_after(files[index], after, LOCKS_AT_ONCE)
+            for lock in some:
+                if matches(lock):
                     if len(found) == asked.limit:
-                        last = found[-1]
-                        begun = last.file == files[index]
-                        start, id_ = (last.start, last.id) if begun else (0, 0)
-                        cursor = f"{snapshot.number}.{index}." + (f"{start}.{id_}" if begun else "0.0")
-                        return found, cursor
+                        return found, f"{snapshot.number}.{index}.{after[0]}.{after[1]}"
                     found.append(lock)
-            index, after = index + 1, (-1, -1)
+                after = (lock.start, lock.id)
+            if len(some) < LOCKS_AT_ONCE:
+                index, after = index + 1, BEFORE_ALL
         return found, None
 
     def _numbers(self, cursor: str) -> list[int]:

@@ -88,12 +88,14 @@ class WaiterPage(View):
 
 
 class FileLocks(View):
-    """Everything about the locks of one file."""
+    """What there is to know about the locks of one file."""
 
     share: str
     file: int
     path: str | None
     locks: list[LockView]
+    """The first of them, in the order of their starts."""
+    total: int
     waiters: list[WaiterView]
 
 

@@ -307,26 +307,41 @@ def link(view: View, tree: Tree, identity: Identity, file: File, directory: File
     return Change(linked, directory, change_entries(view, directory, links=0, entries=1))
 
 
-def read_directory(
-    view: View, tree: Tree, identity: Identity, directory: File, cookie: int, limit: int, *, with_files: bool = False
-) -> Listing:
-    """RFC 1813 3.3.16 and 3.3.17: up to `limit` entries behind a cookie.  An entry that is there all the time is seen
-    exactly once, whatever happens to others meanwhile."""
-    assert limit > 0, "a listing has room for an entry"
+def check_listing(identity: Identity, directory: File, cookie: int) -> None:
+    """Whether entries behind a cookie may be read."""
     if directory.state is None:
         raise NotADirectory("only directories are listed")
     if not permits(identity, directory.inode, READ):
         raise AccessDenied("no permission to read the directory")
     if cookie >= END_OF_PLACES:
         raise BadCookie(f"cookie {cookie}: ours are below {END_OF_PLACES}")
+
+
+def may_list_files(identity: Identity, directory: File) -> bool:
+    """Who may not search a directory may know its names, but not what they lead to."""
+    return permits(identity, directory.inode, EXECUTE)
+
+
+def list_self_and_parent(view: View, directory: File, cookie: int, *, with_files: bool) -> list[Listed]:
+    """What every directory begins with, as far as it lies behind a cookie."""
     listed: list[Listed] = []
-    # Who may not search a directory may know its names, but not what they lead to.
-    with_files = with_files and permits(identity, directory.inode, EXECUTE)
     if cookie < SELF_COOKIE:
         listed.append(Listed(SELF_COOKIE, SELF, directory.id, directory if with_files else None))
-    if cookie < PARENT_COOKIE and len(listed) < limit:
+    if cookie < PARENT_COOKIE:
         parent = parent_of(directory)
         listed.append(Listed(PARENT_COOKIE, PARENT, parent, _load_listed(view, parent) if with_files else None))
+    return listed
+
+
+def read_directory(
+    view: View, tree: Tree, identity: Identity, directory: File, cookie: int, limit: int, *, with_files: bool = False
+) -> Listing:
+    """RFC 1813 3.3.16 and 3.3.17: up to `limit` entries behind a cookie.  An entry that is there all the time is seen
+    exactly once, whatever happens to others meanwhile."""
+    assert limit > 0, "a listing has room for an entry"
+    check_listing(identity, directory, cookie)
+    with_files = with_files and may_list_files(identity, directory)
+    listed = list_self_and_parent(view, directory, cookie, with_files=with_files)[:limit]
     if len(listed) == limit:
         return Listing(listed, False)
     found, at_end = entries.list_after(view, directory.id, cookie, limit - len(listed))

@@ -30,6 +30,12 @@ class Hold(Protocol):
     def when_settled(self, settled: Callable[[FileError | None], None], /) -> None: ...
 
 
+class Witness(Protocol):
+    """Knows what a result was made from."""
+
+    def is_unchanged(self) -> bool: ...
+
+
 class Transactions(Protocol):
     """The driver of a metadata store, as the rules need it."""
 
@@ -43,6 +49,9 @@ class Transactions(Protocol):
 
     def run(self, function: Callable[..., T], /, *args: Any, is_relaxed: bool = False) -> T:
         """Run `function(view, *args)` at once."""
+
+    def look(self, function: Callable[..., T], /, *args: Any, is_relaxed: bool = False) -> tuple[T, Witness | None]:
+        """Run one that only looks; also who knows later on whether its result is still true, if somebody does."""
 
     async def perform(self, function: Callable[..., T], /, *args: Any, is_relaxed: bool = False) -> T:
         """Run it, and wait until what it saw and wrote is durable; if `is_relaxed`, do not wait."""

@@ -91,6 +91,14 @@ class Inspector:
         held = self._state.holdings.files.get(file)
         return sorted(held.locks(), key=lambda lock: (lock.start, lock.id)) if held is not None else []
 
+    def locks_after(self, file: FileRef, place: tuple[int, int], limit: int) -> list[Lock]:
+        """At most so many of them, from behind a place, which is a start and an id."""
+        return [lock for lock in self.locks_of_file(file) if (lock.start, lock.id) > place][:limit]
+
+    def count_of_file(self, file: FileRef) -> int:
+        held = self._state.holdings.files.get(file)
+        return held.count if held is not None else 0
+
     def locks_of_share(self, share: ShareName) -> list[Lock]:
         return [lock for lock in self.locks() if lock.file.share == share]
 

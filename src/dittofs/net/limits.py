@@ -18,6 +18,7 @@ class TcpLimits:
     max_reply_bytes_per_connection: int = 4 * 1024 * 1024
     idle_timeout_seconds: float = 0.0
     slow_sender_seconds: float = 60.0
+    busy_poll_seconds: float = 0.0
 
     @property
     def sweep_seconds(self) -> float:

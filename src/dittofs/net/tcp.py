@@ -16,23 +16,19 @@ from typing import Final, cast
 import structlog
 
 from dittofs.net.addresses import peer_of
+from dittofs.net.attention import Attention
 from dittofs.net.buffers import SpareBuffers
 from dittofs.net.limits import TcpCounters, TcpLimits
+from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.program import Peer, cannot_send
-from dittofs.rpc.records import Reassembler, RecordError, mark_of
+from dittofs.rpc.records import LAST_FRAGMENT, Reassembler, RecordError
 from dittofs.xdr.errors import XdrError
-from dittofs.xdr.types import Chunks
 
 log = structlog.get_logger()
 
 RECEIVE_BYTES: Final = 128 * 1024
-LARGE_REPLY: Final = 16 * 1024
-"""A reply with more than this is sent in its pieces; a smaller one is cheaper to join."""
-
-
-_MARK: Final = struct.Struct(">I")
-_LAST: Final = 0x80000000
+_unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
 @dataclass(slots=True)
@@ -47,6 +43,10 @@ class TcpService:
     by_address: Counter[str] = field(default_factory=Counter)
     receive: memoryview = field(default_factory=lambda: memoryview(bytearray(RECEIVE_BYTES)))
     spare: SpareBuffers = field(default_factory=SpareBuffers)
+    attention: Attention = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.attention = Attention(self.clock, self.limits.busy_poll_seconds)
 
     def __call__(self) -> "RpcConnection":
         return RpcConnection(self)
@@ -70,6 +70,7 @@ class TcpService:
         self.by_address[address] -= 1
         if not self.by_address[address]:
             del self.by_address[address]
+            self.dispatcher.memory.leave(address)
         self.counters.closed += 1
 
     def sweep(self) -> None:
@@ -92,23 +93,19 @@ class RpcConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_backlog",
         "_changed",
+        "_conversation",
         "_flush_is_due",
         "_has_ended",
-        "_is_full",
         "_is_reading",
         "_is_serving",
         "_large",
         "_large_filled",
-        "_large_out",
         "_large_size",
-        "_out",
         "_peer",
         "_pieces",
         "_rest",
-        "_served",
         "_service",
         "_transport",
-        "_unanswered",
         "_waiting",
         "_write_is_paused",
     )
@@ -117,14 +114,14 @@ class RpcConnection(asyncio.BufferedProtocol):
         self._service = service
         self._transport: asyncio.Transport | None = None
         self._peer: Peer | None = None
+        self._conversation: Conversation
+        """Since the connection was taken."""
         self._rest = b""
         self._large: bytearray | None = None
-        self._large_size = self._large_filled = self._large_out = 0
+        self._large_size = self._large_filled = 0
         self._pieces: Reassembler | None = None
-        self._out: Chunks = []
-        self._unanswered = self._served = 0
         self._is_reading = True
-        self._is_serving = self._flush_is_due = self._write_is_paused = self._has_ended = self._is_full = False
+        self._is_serving = self._flush_is_due = self._write_is_paused = self._has_ended = False
         self._backlog = b""
         self._waiting: list[bytes] = []
         self._changed = service.clock()
@@ -147,17 +144,27 @@ class RpcConnection(asyncio.BufferedProtocol):
             log.warning("connection refused", client=self._peer.address, reason=too_many)
             transport.abort()
             return
-        transport.set_write_buffer_limits(high=service.limits.max_reply_bytes_per_connection)
+        limits = service.limits
+        transport.set_write_buffer_limits(high=limits.max_reply_bytes_per_connection)
         service.add(self, self._peer.address)
+        self._conversation = Conversation(
+            service.dispatcher,
+            self._peer,
+            self._flush_soon,
+            max_record=limits.max_record_bytes,
+            max_unanswered=limits.max_calls_per_connection,
+            max_large=limits.max_reply_bytes_per_connection,
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self in self._service.connections:
             assert self._peer is not None, "it was added with its peer"
             self._service.remove(self, self._peer.address)
+            self._conversation.close()
         if self._peer is not None:
             self._peer.send = cannot_send  # it may be remembered for long, and the connection need not be
         self._transport = None
-        self._out, self._backlog, self._waiting = [], b"", []
+        self._backlog, self._waiting = b"", []
 
     def close(self) -> None:
         """Send what is ready, and close."""
@@ -176,7 +183,7 @@ class RpcConnection(asyncio.BufferedProtocol):
         silent = now - self._changed
         if self._is_unfinished and self._is_reading and silent > limits.slow_sender_seconds > 0:
             return f"a record was left unfinished for {silent:.0f} seconds"
-        if not self._unanswered and silent > limits.idle_timeout_seconds > 0:
+        if not self._conversation.unanswered and silent > limits.idle_timeout_seconds > 0:
             return f"idle for {silent:.0f} seconds"
         return None
 
@@ -197,61 +204,64 @@ class RpcConnection(asyncio.BufferedProtocol):
         return receive
 
     def buffer_updated(self, nbytes: int) -> None:
-        service = self._service
+        service, conversation = self._service, self._conversation
         service.counters.bytes_received += nbytes
-        was_unfinished, served = self._is_unfinished, self._served
+        was_unfinished, served = self._is_unfinished, conversation.served
         self._is_serving = True
-        service.dispatcher.begin_batch()
+        service.attention.arrived(service.dispatcher.begin_batch())
         try:
             if self._large is not None:
                 self._more_of_large(nbytes)
             elif self._backlog or self._waiting:
                 self._serve_backlog()
             else:
-                end = len(self._rest) + nbytes
+                received = service.receive[: len(self._rest) + nbytes]
                 self._rest = b""
-                self._records(service.receive, end)
+                if not self._is_begun_large(received):
+                    self._records(bytes(received))
         except (RecordError, XdrError) as error:
             service.counters.dropped_for_bad_records += 1
             self.drop(str(error))
         finally:
             self._is_serving = False
         # A record counts when it is whole: bytes that trickle in do not keep a connection alive.
-        if self._served != served or not was_unfinished:
+        if conversation.served != served or not was_unfinished:
             self._changed = service.clock()
-        if self._out:
-            self._flush()
+        self._flush()
         service.dispatcher.end_batch()
         self._balance()
+        service.attention.answered()
 
-    def _records(self, receive: memoryview, end: int) -> None:
-        """Serve every whole record in the buffer, and keep the rest."""
+    def _records(self, data: bytes) -> None:
+        """Serve every whole record, and keep the rest."""
         if self._pieces is not None:
-            self._fragments(bytes(receive[:end]))
+            self._fragments(data)
             return
-        max_record_bytes = self._service.limits.max_record_bytes
-        position = 0
-        while end - position >= 4:
-            mark: int = _MARK.unpack_from(receive, position)[0]
-            if mark < _LAST:
-                self._fragments(bytes(receive[position:end]))
+        position = self._conversation.serve_all(data, 0)
+        if position == len(data):
+            return
+        if self._conversation.is_full:
+            self._backlog = data[position:]
+            return
+        if len(data) - position >= 4:
+            mark: int = _unpack_mark(data, position)[0]
+            if mark < LAST_FRAGMENT:
+                self._fragments(data[position:])
                 return
-            length = mark - _LAST
-            if length > max_record_bytes:
-                raise RecordError(f"a record of {length} bytes, allowed are {max_record_bytes}")
-            start = position + 4
-            if self._is_full:
-                self._backlog = bytes(receive[position:end])
+            if self._begin_large(mark - LAST_FRAGMENT, data[position + 4 :]):
                 return
-            if start + length > end:
-                if self._begin_large(length, receive[start:end]):
-                    return
-                break
-            position = start + length
-            self._serve(bytes(receive[start:position]))
-        self._rest = bytes(receive[position:end])
+        self._rest = data[position:]
 
-    def _begin_large(self, length: int, received: memoryview) -> bool:
+    def _is_begun_large(self, received: memoryview) -> bool:
+        """What came is the beginning of a large record, and taken as such, before anything copies it."""
+        if len(received) < 4 or self._pieces is not None:
+            return False
+        length = _unpack_mark(received)[0] - LAST_FRAGMENT
+        if not len(received) - 4 < length <= self._service.limits.max_record_bytes:
+            return False
+        return self._begin_large(length, received[4:])
+
+    def _begin_large(self, length: int, received: bytes | memoryview) -> bool:
         """An unfinished record: if it would not fit into the shared buffer, give it one of its own."""
         if length + 4 <= RECEIVE_BYTES // 2:
             return False
@@ -266,9 +276,10 @@ class RpcConnection(asyncio.BufferedProtocol):
             return
         large, self._large = self._large, None
         assert large is not None, "a large record is being received"
-        unanswered = self._unanswered
-        self._serve(memoryview(large)[: self._large_size])
-        if self._unanswered == unanswered:  # answered, so nobody looks at the data any more
+        conversation = self._conversation
+        unanswered = conversation.unanswered
+        conversation.serve(memoryview(large)[: self._large_size])
+        if conversation.unanswered == unanswered:  # answered, so nobody looks at the data any more
             self._service.spare.give(large)
 
     def _fragments(self, data: bytes) -> None:
@@ -282,53 +293,28 @@ class RpcConnection(asyncio.BufferedProtocol):
         self._serve_waiting()
 
     def _serve_waiting(self) -> None:
-        while self._waiting and not self._is_full:
-            self._serve(self._waiting.pop(0))
+        while self._waiting and not self._conversation.is_full:
+            self._conversation.serve(self._waiting.pop(0))
 
     def _serve_backlog(self) -> None:
         """Go on with what was received but had to wait, because too much was owed."""
         self._serve_waiting()
         backlog, self._backlog = self._backlog, b""
         if backlog:
-            self._records(memoryview(backlog), len(backlog))
+            self._records(backlog)
 
     def eof_received(self) -> bool:
         """The client sends no more, but may still read: answers under way are delivered first, then it is closed."""
         self._has_ended = True
-        return self._unanswered > 0
+        return self._conversation.unanswered > 0
 
     # Answers out.
-
-    def _serve(self, record: bytes | memoryview) -> None:
-        assert self._peer is not None, "connected"
-        self._unanswered += 1
-        self._served += 1
-        reply = self._service.dispatcher.serve(record, self._peer, self.deliver)
-        if reply is not None:
-            self.deliver(reply)
-        elif self._unanswered >= self._service.limits.max_calls_per_connection:
-            self._is_full = True
-
-    def deliver(self, reply: Chunks | None) -> None:
-        """Take the answer of one call, now or later."""
-        self._unanswered -= 1
-        if reply is not None and self._transport is not None:
-            size = sum(map(len, reply))
-            if size <= LARGE_REPLY:
-                self._out.append(mark_of(size) + b"".join(reply))
-            else:
-                self._out.append(mark_of(size))
-                self._out.extend(reply)
-                self._large_out += size
-                if self._large_out > self._service.limits.max_reply_bytes_per_connection:
-                    self._is_full = True
-        self._flush_soon()
 
     def _send_call(self, record: bytes, port: int) -> bool:
         """A call of our own to the peer, among the answers.  What is not taken is bounded as answers are."""
         if self._transport is None or self._transport.is_closing() or self._write_is_paused:
             return False
-        self._out += [mark_of(len(record)), record]
+        self._conversation.say(record)
         self._flush_soon()
         return True
 
@@ -340,21 +326,17 @@ class RpcConnection(asyncio.BufferedProtocol):
     def _flush_later(self) -> None:
         self._flush_is_due = False
         self._flush()
-        if self._has_ended and not self._unanswered:
+        if self._has_ended and not self._conversation.unanswered:
             self.close()
         self._balance()
 
     def _flush(self) -> None:
-        out, self._out = self._out, []
-        self._large_out = 0
+        out = self._conversation.take_out()
         if self._transport is None or not out:
             return
-        size = sum(map(len, out))
-        self._service.counters.bytes_sent += size
+        self._service.counters.bytes_sent += sum(map(len, out))
         if len(out) == 1:
             self._transport.write(out[0])
-        elif size <= 4 * LARGE_REPLY:
-            self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
 
@@ -373,18 +355,19 @@ class RpcConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        conversation = self._conversation
         limit = self._service.limits.max_calls_per_connection
         has_backlog = bool(self._backlog or self._waiting)
         if self._is_reading:
-            if self._write_is_paused or has_backlog or self._unanswered >= limit:
+            if self._write_is_paused or has_backlog or conversation.unanswered >= limit:
                 self._is_reading = False
                 transport.pause_reading()
             else:
-                self._is_full = False
+                conversation.is_full = False
                 return
-        if self._write_is_paused or self._unanswered > limit // 2:
+        if self._write_is_paused or conversation.unanswered > limit // 2:
             return
-        self._is_full = False
+        conversation.is_full = False
         if has_backlog:  # in a turn of its own: others come first
             asyncio.get_running_loop().call_soon(self._go_on)
         else:
@@ -393,5 +376,5 @@ class RpcConnection(asyncio.BufferedProtocol):
             transport.resume_reading()
 
     def _go_on(self) -> None:
-        if (self._backlog or self._waiting) and not self._is_full:
+        if (self._backlog or self._waiting) and not self._conversation.is_full:
             self.buffer_updated(0)

@@ -27,6 +27,7 @@ from dittofs.rpc.messages import (
     refused_credentials,
 )
 from dittofs.rpc.program import AuthenticationRefused, Call, NoAnswer, Peer, Procedure, Program
+from dittofs.rpc.remembering import AnswerMemory, Answers, Remembered
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
@@ -54,6 +55,7 @@ class _Entry:
         "failure",
         "handler",
         "is_async",
+        "is_lasting",
         "is_replayed",
         "is_replayed_over_udp",
         "name",
@@ -71,6 +73,7 @@ class _Entry:
         self.failure = procedure.failure
         self.handler = procedure.handler
         self.is_async = procedure.is_async
+        self.is_lasting = procedure.is_lasting
         self.is_replayed = procedure.is_replayed
         self.is_replayed_over_udp = procedure.is_replayed_over_udp
         self.services = services
@@ -95,15 +98,19 @@ class Dispatcher:
         self.refused = 0
         """Calls of programs, versions and procedures that are not served, and with credentials that nobody knows."""
         self.replayed = 0
+        self.remembered = 0
+        """Calls that were answered as before, because nothing had changed."""
+        self.memory = AnswerMemory()
 
     @property
     def counts(self) -> list[ProcedureCounts]:
         """What happened to the calls of each procedure."""
         return [entry.counts for entry in self._entries.values()]
 
-    def begin_batch(self) -> None:
-        """Whatever is served from now on has arrived at this moment."""
-        self._arrived = self._clock()
+    def begin_batch(self) -> float:
+        """Whatever is served from now on has arrived at this moment, which is the answer."""
+        self._arrived = now = self._clock()
+        return now
 
     def end_batch(self) -> None:
         """The answers that are there already leave now."""
@@ -136,8 +143,19 @@ class Dispatcher:
         present = set(self._tasks)
         return not present or not (await asyncio.wait(present, timeout=seconds))[1]
 
-    def serve(self, record: bytes | memoryview, peer: Peer, deliver: Deliver) -> Chunks | None:
-        """The answer to a record, if there is one yet; otherwise `deliver` gets it later, or None at once.
+    def count_remembered(self, counts: ProcedureCounts) -> None:
+        """An answer was given out of the memory."""
+        self.remembered += 1
+        counts.ok += 1
+        if not counts.in_batch:
+            self._in_batch.append(counts)
+        counts.in_batch += 1
+
+    def serve(
+        self, record: bytes | memoryview, peer: Peer, deliver: Deliver, answers: Answers | None = None
+    ) -> Chunks | None:
+        """The answer to a record, if there is one yet; otherwise `deliver` gets it later, or None at once.  What may be
+        told again is added to `answers`.
 
         Raises XdrError if the record is not a call at all: there is nobody to answer.
         """
@@ -164,6 +182,8 @@ class Dispatcher:
             entry.counts.count("garbage_args")
             return [accepted(_number(record[:4]), accept_stat.GARBAGE_ARGS)]
         call = Call(bytes(record[:4]), peer, credentials, entry.services)
+        if entry.is_lasting and answers is not None:
+            call.is_asked_again = self.memory.is_asked_again(bytes(record[4:]))
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:
@@ -175,6 +195,9 @@ class Dispatcher:
             if not counts.in_batch:
                 self._in_batch.append(counts)
             counts.in_batch += 1
+            if answers is not None and call.witness is not None:
+                tail = b"".join(reply)[4:]
+                self.memory.keep(answers, bytes(record[4:]), Remembered(tail, call.witness, counts))
         return reply
 
     def _read_head(self, record: bytes | memoryview) -> tuple[tuple[_Entry, Credentials], int]:

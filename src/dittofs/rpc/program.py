@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from dittofs.model.errors import FileError
 from dittofs.rpc.credentials import Credentials
+from dittofs.rpc.remembering import Witness
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -59,9 +60,9 @@ class Hold(Protocol):
 
 class Call:
     """One call under way.  `xid` is as it stood in the call, `services` what the server bound to the program; a handler
-    whose answer must not leave yet sets `hold`."""
+    whose answer must not leave yet sets `hold`.  If `is_asked_again`, a lasting answer is worth a `witness`."""
 
-    __slots__ = ("credentials", "hold", "peer", "services", "xid")
+    __slots__ = ("credentials", "hold", "is_asked_again", "peer", "services", "witness", "xid")
 
     def __init__(self, xid: bytes, peer: Peer, credentials: Credentials, services: Any):
         self.xid = xid
@@ -69,6 +70,8 @@ class Call:
         self.credentials = credentials
         self.services = services
         self.hold: Hold | None = None
+        self.is_asked_again = False
+        self.witness: Witness | None = None
 
 
 class Procedure:
@@ -79,6 +82,7 @@ class Procedure:
         "failure",
         "handler",
         "is_async",
+        "is_lasting",
         "is_replayed",
         "is_replayed_over_udp",
         "name",
@@ -97,6 +101,7 @@ class Procedure:
         failure: Failure | None,
         is_replayed: bool,
         is_replayed_over_udp: bool,
+        is_lasting: bool,
         success: int | None,
     ):
         self.number = number
@@ -107,6 +112,7 @@ class Procedure:
         self.failure = failure
         self.is_replayed = is_replayed
         self.is_replayed_over_udp = is_replayed or is_replayed_over_udp
+        self.is_lasting = is_lasting
         self.success = success
         self.is_async = inspect.iscoroutinefunction(handler)
 
@@ -129,12 +135,14 @@ class Program:
         failure: Failure | None = None,
         is_replayed: bool = False,
         is_replayed_over_udp: bool = False,
+        is_lasting: bool = False,
         success: int | None = None,
     ) -> Callable[[Handler], Handler]:
         """Register a handler.  `is_replayed` marks a procedure that must not run twice for one call [NFS-5]:
         a retransmission gets the first answer; with `is_replayed_over_udp` only that of a datagram, which may be late
-        and overtaken by newer calls.  With `success` the result is a union, and the handler returns the arm of that
-        discriminant instead of the union.  `arguments` and `result` are XDR declarations, or None for void."""
+        and overtaken by newer calls.  `is_lasting` says that the handler can have a witness for its answer (`Call`).
+        With `success` the result is a union, and the handler returns the arm of that discriminant instead of the union.
+        `arguments` and `result` are XDR declarations, or None for void."""
 
         def register(handler: Handler) -> Handler:
             assert number not in self.procedures, f"{self.name} procedure {number} is registered twice"
@@ -146,6 +154,7 @@ class Program:
                 failure=failure,
                 is_replayed=is_replayed,
                 is_replayed_over_udp=is_replayed_over_udp,
+                is_lasting=is_lasting,
                 success=success,
             )
             return handler

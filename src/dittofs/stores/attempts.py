@@ -150,6 +150,9 @@ class Attempt:
             found = self._find(table, pair)
         return cast("R | None", found.record)
 
+    def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
+        return [self.get(table, key) for key in keys]
+
     def _find(self, table: Table[K, R], pair: Pair) -> Found:
         for source in self._sources:
             found = source.get(pair)

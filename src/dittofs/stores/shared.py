@@ -136,6 +136,10 @@ class SharedTransactions:
         assert not look.writes, "nothing is written while an error is told"
         return look.result  # type: ignore[no-any-return]
 
+    def look(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> tuple[T, None]:
+        """As `run`.  Nobody here can tell later on whether it is still so: the store has to be asked."""
+        return self.run(function, *args, is_relaxed=is_relaxed), None
+
     async def perform(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         """Run it, and wait until what it wrote is committed."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()

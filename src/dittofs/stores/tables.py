@@ -31,6 +31,7 @@ class Table(Generic[K, R]):
 
     __slots__ = (
         "_key",
+        "_parts",
         "companions",
         "decode",
         "encode",
@@ -67,10 +68,14 @@ class Table(Generic[K, R]):
             beside.companions.append(self)
         self.number = len(_tables)
         self._key = struct.Struct(">c" + key_format)
+        # The way back is taken for each record of a scan: a bare C function, which passes over the prefix.
+        self._parts = struct.Struct(">x" + key_format)
         self.encode: Callable[[R], bytes] = msgspec.msgpack.Encoder().encode
         self.decode: Callable[[bytes], R] = msgspec.msgpack.Decoder(record).decode
         self.pack: Callable[[K], bytes] = self._pack_tuple if len(key_format) > 1 else self._pack_one
-        self.unpack: Callable[[bytes], K] = self._unpack_tuple if len(key_format) > 1 else self._unpack_one
+        self.unpack: Callable[[bytes], K] = (
+            cast("Callable[[bytes], K]", self._parts.unpack) if len(key_format) > 1 else self._unpack_one
+        )
         _tables.append(self)
 
     def _pack_one(self, key: K) -> bytes:
@@ -80,10 +85,7 @@ class Table(Generic[K, R]):
         return self._key.pack(self.prefix, *cast(tuple[int, ...], key))
 
     def _unpack_one(self, packed: bytes) -> K:
-        return cast(K, self._key.unpack(packed)[1])
-
-    def _unpack_tuple(self, packed: bytes) -> K:
-        return cast(K, self._key.unpack(packed)[1:])
+        return cast(K, self._parts.unpack(packed)[0])
 
 
 def all_tables() -> Sequence[Table[Any, Any]]:
@@ -116,6 +118,9 @@ class View(Protocol):
         """The moment of this call in nanoseconds; the same at each look and over reruns."""
 
     def get(self, table: Table[K, R], key: K) -> R | None: ...
+
+    def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
+        """What `get` says of each key, for whoever asks for many."""
 
     def put(self, table: Table[K, R], key: K, record: R) -> None: ...
 

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -21,6 +22,7 @@ from dittofs.model.ids import FileId
 from dittofs.stores.api import Change, MetadataStore, StoreError, StoreFull
 from dittofs.stores.committing import Committer
 from dittofs.stores.tables import NamedTable, Table, all_tables
+from dittofs.stores.witness import ChangeCount, Rows, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -31,6 +33,9 @@ IDS_AHEAD = 65_536
 """File ids are reserved on disk this many at a time, so that none is ever given out twice [NFS-7]."""
 
 RELAXED_FLUSH_SECONDS = 1.0
+
+_key_of = itemgetter(0)
+_value_of = itemgetter(1)
 
 Settled = Callable[[FileError | None], None]
 
@@ -87,15 +92,15 @@ class Batch:
             settled(error)
 
 
-class _Rows:
+class _Rows(Rows):
     """One table in memory: decoded records as a cache, this turn's writes, and what is not durable yet."""
 
-    __slots__ = ("fresh", "is_volatile", "records", "table", "undurable")
+    __slots__ = ("fresh", "is_volatile", "table", "undurable")
 
     def __init__(self, table: Table[Any, Any]):
+        super().__init__()
         self.table = table
         self.is_volatile = table.is_volatile
-        self.records: dict[Any, Any] = {}
         self.fresh: dict[Any, Any] = {}
         self.undurable: dict[Any, int] = {}
 
@@ -103,7 +108,7 @@ class _Rows:
 class LocalView:
     """The view of the procedure that is running.  There is one, because procedures do not overlap."""
 
-    __slots__ = ("_driver", "_effects", "_needs_hold", "_tables", "moment", "reads", "seen", "writes")
+    __slots__ = ("_driver", "_effects", "_needs_hold", "_tables", "moment", "reads", "seen", "trail", "writes")
 
     def __init__(self, driver: "LocalTransactions", tables: list[_Rows]):
         self._driver = driver
@@ -113,6 +118,8 @@ class LocalView:
         self.seen = 0
         self.moment = 0
         self.reads = 0
+        self.trail: list[Any] | None = None
+        """What was read, if somebody wants to know, and all of it was there: rows, key, record, rows, key, record, …"""
         self._needs_hold = False
 
     @property
@@ -136,8 +143,28 @@ class LocalView:
                 self.seen = sequence
         record = rows.records.get(key)
         if record is None and not rows.is_volatile:
-            return cast("R | None", self._driver.load(rows, key))
-        return record
+            record = self._driver.load(rows, key)
+            if record is None:
+                self.trail = None  # what is not there cannot be recognised
+        trail = self.trail
+        if trail is not None:
+            trail += (rows, key, record)
+        return cast("R | None", record)
+
+    def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
+        """A loop in C where nothing stands in the way, which is nearly always."""
+        if self.writes:
+            return [self.get(table, key) for key in keys]
+        self.reads += len(keys)
+        rows = self._tables[table.number]
+        undurable = rows.undurable
+        if undurable and not undurable.keys().isdisjoint(keys):
+            self.seen = max(self.seen, *[undurable.get(key, 0) for key in keys])
+        found: list[R | None] = list(map(rows.records.get, keys))
+        if rows.is_volatile or all(found):
+            return found
+        load = self._driver.load
+        return [load(rows, key) if record is None else record for key, record in zip(keys, found, strict=True)]
 
     def put(self, table: Table[K, R], key: K, record: R) -> None:
         self.writes[(table.number, key)] = record
@@ -180,6 +207,10 @@ class LocalView:
 
     # The driver's side.
 
+    def take_trail(self) -> list[Any] | None:
+        trail, self.trail = self.trail, None
+        return trail
+
     def take(self) -> tuple[dict[tuple[int, Any], Any], list[object], int, bool]:
         """What the procedure did; the view is then ready for the next one."""
         writes, effects, seen, needs_hold = self.writes, self._effects, self.seen, self._needs_hold
@@ -213,6 +244,7 @@ class LocalTransactions:
         self.on_effect: Callable[[object, Batch | None], None] = _no_effects_expected
         self.on_loss: Callable[[FileError], None] = _loss_is_told_to_the_calls
         self.flushes = 0
+        self.changes = ChangeCount()
         self._counts = StoreCounts()
         self._trouble = ""
         self._flush_began = 0.0
@@ -294,6 +326,16 @@ class LocalTransactions:
         self._keep(is_relaxed)
         return result
 
+    def look(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> tuple[T, Unchanged | None]:
+        """Run a procedure that only looks; also what tells whether its result is still true later on, if that can be
+        told: not of what waits to become durable, nor of what is not there."""
+        self._view.trail = []
+        try:
+            result = self.run(function, *args, is_relaxed=is_relaxed)
+        finally:
+            trail = self._view.take_trail()
+        return result, None if trail is None or self.hold is not None else Unchanged(self.changes, trail)
+
     async def perform(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         """Run it, and wait until what it saw and wrote is durable."""
         # Not with `finally`: mypyc raises an error that passed an `await` in there a second time.
@@ -332,6 +374,7 @@ class LocalTransactions:
         sequence = batch.sequence
         is_volatile = self.is_volatile
         wrote = False
+        self.changes.count += 1
         for (number, key), record in writes.items():
             rows = self._tables[number]
             if record is None:
@@ -412,9 +455,9 @@ class LocalTransactions:
         if rows.fresh:
             self._apply_early()
         self._counts.scans += 1
-        unpack, decode = table.unpack, table.decode
         found = self.store.scan(table.pack(start), table.pack(end), limit)
-        return [(unpack(key), decode(value)) for key, value in found]
+        keys = map(table.unpack, map(_key_of, found))
+        return list(zip(keys, map(table.decode, map(_value_of, found)), strict=True))
 
     # Group commit.
 
@@ -519,6 +562,7 @@ class LocalTransactions:
         """The store refused a batch: it and all later ones never happened, and their calls are told."""
         lost = [batch for batch in (flushing, self._open) if batch is not None]
         self._refused = None
+        self.changes.count += 1
         self._counts.lost += len(lost)
         self._open = Batch(self._open.sequence + 1, self._wanted)
         self._fresh.clear()

@@ -16,6 +16,7 @@ from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import Table, all_tables
+from dittofs.stores.witness import ChangeCount, Rows, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -23,13 +24,13 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Rows:
+class _Rows(Rows):
     """One table.  Its keys are sorted when somebody walks them, and whoever never does pays nothing."""
 
-    __slots__ = ("_keys", "_moved", "is_ordered", "records")
+    __slots__ = ("_keys", "_moved", "is_ordered")
 
     def __init__(self) -> None:
-        self.records: dict[Any, Any] = {}
+        super().__init__()
         self.is_ordered = False
         self._keys: SortedList = SortedList()
         self._moved: dict[Any, bool] = {}
@@ -93,6 +94,10 @@ class VolatileView:
         record: R | None = self._tables[table.number].records.get(key)
         return record
 
+    def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
+        self.reads += len(keys)
+        return list(map(self._tables[table.number].records.get, keys))
+
     def put(self, table: Table[K, R], key: K, record: R) -> None:
         rows = self._tables[table.number]
         self.undo.append((rows, key, rows.write(key, record)))
@@ -133,6 +138,23 @@ class VolatileView:
         self.moment = 0
 
 
+class LookingView(VolatileView):
+    """One that remembers what was read through it."""
+
+    __slots__ = ("trail",)
+
+    def __init__(self, driver: "VolatileTransactions", tables: list[_Rows]):
+        super().__init__(driver, tables)
+        self.trail: list[Any] = []
+
+    def get(self, table: Table[K, R], key: K) -> R | None:
+        self.reads += 1
+        rows = self._tables[table.number]
+        record: R | None = rows.records.get(key)
+        self.trail += (rows, key, record)
+        return record
+
+
 class VolatileTransactions:
     """The driver of the memory store."""
 
@@ -147,13 +169,15 @@ class VolatileTransactions:
         self.next_file_id = 1
         self.on_effect: Callable[[object, None], None] = _no_effects_expected
         self.on_loss: Callable[[FileError], None] = _nothing_is_lost
+        self.changes = ChangeCount()
         self._counts = StoreCounts()
         self._tables = [_Rows() for _ in all_tables()]
         self._view = VolatileView(self, self._tables)
+        self._looking = LookingView(self, self._tables)
 
     @property
     def counts(self) -> StoreCounts:
-        self._counts.reads = self._view.reads
+        self._counts.reads = self._view.reads + self._looking.reads
         return self._counts
 
     def open(self) -> None:
@@ -177,11 +201,20 @@ class VolatileTransactions:
         view.moment = 0
         if view.undo:
             view.undo.clear()
+            self.changes.count += 1
         if view.effects:
             effects, view.effects = view.effects, []
             for effect in effects:
                 self.on_effect(effect, None)
         return result
+
+    def look(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> tuple[T, Unchanged]:
+        """Run a procedure that only looks; also what tells whether its result is still true later on."""
+        view = self._looking
+        view.trail = []
+        view.moment = 0
+        result = function(view, *args)
+        return result, Unchanged(self.changes, view.trail)
 
     async def perform(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         return self.run(function, *args)
@@ -191,6 +224,7 @@ class VolatileTransactions:
         rows = self._tables[table.number]
         for key, record in records.items():
             rows.write(key, record)
+        self.changes.count += 1
 
 
 def _no_effects_expected(effect: object, hold: None) -> None:

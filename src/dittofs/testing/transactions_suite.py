@@ -136,6 +136,33 @@ class TransactionsSuite:
 
         self.tell(opened, story)
 
+    def test_many_keys_at_once_are_as_one_by_one(self, opened: Opened) -> None:
+        keys = [b"written", b"kept", b"missing", b"removed", b"taken"]
+
+        def procedure(view: View, *, changes: bool) -> list[int | None]:
+            if changes:
+                put(view, b"written", 7)
+                view.delete(COUNTS, b"taken")
+            found = view.get_all(COUNTS, keys)
+            assert found == [view.get(COUNTS, key) for key in keys]
+            assert view.get_all(COUNTS, []) == []
+            notes = view.get_all(NOTES, [b"kept", b"missing"])
+            assert [None if note is None else note.value for note in notes] == [5, None]
+            return [None if record is None else record.value for record in found]
+
+        def prepare(view: View) -> None:
+            for name in (b"kept", b"removed", b"taken"):
+                put(view, name, 1)
+            view.put(NOTES, b"kept", Counter(5))
+
+        async def story(driver: Driver) -> None:
+            await driver.perform(prepare)
+            await driver.perform(lambda view: view.delete(COUNTS, b"removed"))
+            assert await driver.perform(lambda view: procedure(view, changes=False)) == [None, 1, None, None, 1]
+            assert await driver.perform(lambda view: procedure(view, changes=True)) == [7, 1, None, None, None]
+
+        self.tell(opened, story)
+
     def test_many_at_once_lose_no_update(self, opened: Opened) -> None:
         async def story(driver: Driver) -> None:
             told = await asyncio.gather(*[driver.perform(increase, b"n") for _ in range(50)])

@@ -6,7 +6,7 @@ import msgspec
 
 from dittofs.control.describing import lock_view, waiter_view, why_held
 from dittofs.control.endpoints import ENDPOINTS, Asked, Refused
-from dittofs.control.listing import Listing, Turns
+from dittofs.control.listing import BEFORE_ALL, LOCKS_AT_ONCE, Listing, Turns
 from dittofs.control.plane import Plane, durable
 from dittofs.control.views import Body, Explanation, FileLocks, LockPage, LockView, Query, Reason, ReleasedLocks, Text
 from dittofs.locks.outcomes import Released
@@ -35,6 +35,7 @@ class FileQuery(Query):
     path: Text | None = None
     share: Text | None = None
     file: Annotated[int, msgspec.Meta(ge=1, le=ID_MAX)] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1000
 
 
 class WithReason(Body):
@@ -75,7 +76,8 @@ async def why_lock(plane: Plane, asked: Asked) -> Explanation:
 
 @ENDPOINTS.get("/file", answer=FileLocks, query=FileQuery, statuses=(404,))
 async def locks_of_file(plane: Plane, asked: Asked) -> FileLocks:
-    """Everything about the locks of one file, given by its path or by share and file number."""
+    """Who holds and who waits for what in one file, given by its path or by share and file number.  `limit` is for the
+    locks; `/locks` with the path has them all, a page at a time."""
     file = await file_asked(plane, asked.query)
     inspect = plane.locks.inspect
     paths = await plane.names.of([file])
@@ -84,7 +86,8 @@ async def locks_of_file(plane: Plane, asked: Asked) -> FileLocks:
         share=file.share,
         file=file.file,
         path=paths.get(file),
-        locks=[lock_view(plane, lock, paths) for lock in inspect.locks_of_file(file)],
+        locks=[lock_view(plane, lock, paths) for lock in inspect.locks_after(file, BEFORE_ALL, asked.query.limit)],
+        total=inspect.count_of_file(file),
         waiters=[waiter_view(plane, waiter, paths) for waiter in waiting],
     )
 
@@ -111,10 +114,13 @@ async def find_lock(plane: Plane, text: str) -> Lock:
         wanted = LockId(int(text))
         turns = Turns()
         for file in plane.locks.inspect.files():
-            await turns.pause()
-            for lock in plane.locks.inspect.locks_of_file(file):
-                if lock.id == wanted:
-                    return lock
+            place = BEFORE_ALL
+            while found := plane.locks.inspect.locks_after(file, place, LOCKS_AT_ONCE):
+                await turns.pause()
+                for lock in found:
+                    if lock.id == wanted:
+                        return lock
+                place = (found[-1].start, found[-1].id)
     raise Refused(404, f"there is no lock {text[:40]}: it was released, or never there")
 
 

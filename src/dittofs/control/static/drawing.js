@@ -12,10 +12,11 @@ export function chart(series) {
     series.map((values, at) => s("polyline", { points: points(values), class: at ? "second" : "first" })));
 }
 
+const ownerKey = (one) => `${one.client}\n${one.id}`;
 const ROW = 26;
 const LEFT = 170;
 const WIDTH = 900;
-const DRAWN_MAX = 200;
+const DRAWN_MAX = 100; // of each kind
 
 /** Each boundary of a range gets its place: ranges may be a byte or 2^64 bytes long, and both must be seen. */
 function scale(parts) {
@@ -26,31 +27,43 @@ function scale(parts) {
   return { places, x: (value) => (value === null ? WIDTH - 14 : at.get(BigInt(value))) };
 }
 
+/** One line for what each owner holds, then one for each request that waits, in the order of the queue. */
+function lines(locks, waiters) {
+  const drawable = (parts) => parts.filter((part) => part.type !== "reservation").slice(0, DRAWN_MAX);
+  const held = new Map();
+  for (const lock of drawable(locks)) {
+    const key = ownerKey(lock.owner);
+    if (!held.has(key)) held.set(key, { owner: lock.owner, parts: [], waits: false });
+    held.get(key).parts.push(lock);
+  }
+  return [...held.values(), ...drawable(waiters).map((part) => ({ owner: part.owner, parts: [part], waits: true }))];
+}
+
 export function ranges(locks, waiters) {
-  const rows = [...locks.map((part) => ({ part, waits: false })), ...waiters.map((part) => ({ part, waits: true }))];
-  const drawn = rows.filter(({ part }) => part.type !== "reservation").slice(0, DRAWN_MAX);
-  const { places, x } = scale(drawn.map(({ part }) => part));
+  const drawn = lines(locks, waiters);
+  const { places, x } = scale(drawn.flatMap(({ parts }) => parts));
   const height = drawn.length * ROW + 34;
   const shown = places.filter((_, at) => places.length < 14 || at % Math.ceil(places.length / 12) === 0);
+  const bar = (part, waits, y) => s("rect", {
+    class: `bar ${part.type}${waits ? " wait" : ""}`, x: x(part.start), y: y + 2, width: Math.max(5, x(part.end) - x(part.start) - 2), height: ROW - 9, rx: 3 },
+    s("title", {}, `${owner(part.owner)}: ${part.type}, ${bytes(part)}`));
   return s("svg", { class: "ranges", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": "Ranges of the locks of this file" },
     shown.map((place) => [
       s("line", { class: "axis", x1: x(place), x2: x(place), y1: 18, y2: height - 8 }),
       s("text", { class: "soft", x: x(place), y: 12 }, String(place)),
     ]).flat(),
-    drawn.map(({ part, waits }, at) => {
+    drawn.map(({ owner: whose, parts, waits }, at) => {
       const y = 24 + at * ROW;
-      const [from, to] = [x(part.start), x(part.end)];
       return s("g", {},
-        s("title", {}, `${owner(part.owner)}: ${part.type}, ${bytes(part)}`),
-        s("text", { x: 0, y: y + 14 }, `${owner(part.owner)}${waits ? " (waits)" : ""}`.slice(0, 28)),
-        s("rect", { class: `bar ${part.type}${waits ? " wait" : ""}`, x: from, y: y + 2, width: Math.max(5, to - from - 2), height: ROW - 9, rx: 3 }),
-        part.end === null ? s("text", { class: "soft", x: WIDTH - 11, y: y + 14 }, "→") : null);
+        s("text", { x: 0, y: y + 14 }, `${owner(whose)}${waits ? " (waits)" : ""}`.slice(0, 28)),
+        parts.map((part) => bar(part, waits, y)),
+        parts.some((part) => part.end === null) ? s("text", { class: "soft", x: WIDTH - 11, y: y + 14 }, "→") : null);
     }));
 }
 
 /** Owners in columns: whoever waits stands to the left of whom he waits for. */
 export function graph(owners, edges) {
-  const key = (one) => `${one.client}\n${one.id}`;
+  const key = ownerKey;
   const depth = new Map(owners.map((one) => [key(one), 0]));
   for (let round = 0; round < Math.min(owners.length, 12); round++) {
     for (const edge of edges) {

@@ -67,12 +67,14 @@ export async function locks(main, context) {
 
 export async function fileView(main, context) {
   const { query } = context;
-  const about = await get("/file", { share: query.share, file: query.file, path: query.path });
+  const about = await get("/file", { share: query.share, file: query.file, path: query.path, limit: PAGE });
   const release = releaser(context);
   replace(main, h("p", {}, h("a", { href: "#/locks" }, "← all locks")), h("h1", {}, h("code", {}, file(about))),
     about.waiters.length ? h("section", { class: "card", id: "waiters" }, h("h2", {}, "Why is this blocked?"), waiterCards(about.waiters)) : null,
     h("section", { class: "card" }, h("h2", {}, "Ranges"),
       about.locks.length + about.waiters.length ? h("div", { class: "scroll" }, ranges(about.locks, about.waiters)) : h("p", { class: "soft" }, "Nobody holds or awaits a lock on this file."),
-      h("p", { class: "soft" }, "Solid: held. Dashed: waiting, in the order of the queue. Distances are not to scale.")),
-    h("section", { class: "card" }, h("h2", {}, "Holders"), table(LOCK_TITLES, lockRows(about.locks, release), "No lock is held.")));
+      h("p", { class: "soft" }, "Solid: held, a line for each owner. Dashed: waiting, in the order of the queue. Distances are not to scale.")),
+    h("section", { class: "card" }, h("h2", {}, `Held (${count(about.total)})`), table(LOCK_TITLES, lockRows(about.locks, release), "No lock is held."),
+      about.total > about.locks.length ? h("p", {}, `These are the first ${count(about.locks.length)}. `,
+        about.path === null ? null : h("a", { href: `#/locks?path=${encodeURIComponent(about.path)}` }, "All of them")) : null));
 }

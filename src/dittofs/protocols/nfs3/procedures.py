@@ -61,7 +61,7 @@ def null(call: Call, args: None) -> None:
     """RFC 1813 3.3.0."""
 
 
-@metadata(1, GETATTR3args, GETATTR3res, handle="object", failure=failing(GETATTR3res))
+@metadata(1, GETATTR3args, GETATTR3res, handle="object", failure=failing(GETATTR3res), is_lasting=True)
 def getattr_(view: View, visitor: Visitor, id_: FileId, args: GETATTR3args) -> GETATTR3resok:
     """RFC 1813 3.3.1."""
     return GETATTR3resok(visitor.attributes.encoded(load(view, id_)))
@@ -73,6 +73,7 @@ def getattr_(view: View, visitor: Visitor, id_: FileId, args: GETATTR3args) -> G
     LOOKUP3res,
     handle="what.dir",
     failure=failing(LOOKUP3res, LOOKUP3resfail, dir_attributes=attributes_at("what.dir")),
+    is_lasting=True,
 )
 def lookup(view: View, visitor: Visitor, id_: FileId, args: LOOKUP3args) -> LOOKUP3resok:
     """RFC 1813 3.3.3."""
@@ -88,6 +89,7 @@ def lookup(view: View, visitor: Visitor, id_: FileId, args: LOOKUP3args) -> LOOK
     ACCESS3res,
     handle="object",
     failure=failing(ACCESS3res, ACCESS3resfail, obj_attributes=attributes_at("object")),
+    is_lasting=True,
 )
 def access_(view: View, visitor: Visitor, id_: FileId, args: ACCESS3args) -> ACCESS3resok:
     """RFC 1813 3.3.4."""
@@ -102,6 +104,7 @@ def access_(view: View, visitor: Visitor, id_: FileId, args: ACCESS3args) -> ACC
     READLINK3res,
     handle="symlink",
     failure=failing(READLINK3res, READLINK3resfail, symlink_attributes=attributes_at("symlink")),
+    is_lasting=True,
 )
 def readlink(view: View, visitor: Visitor, id_: FileId, args: READLINK3args) -> READLINK3resok:
     """RFC 1813 3.3.5."""
@@ -163,6 +166,7 @@ def fsinfo(view: View, visitor: Visitor, id_: FileId, args: FSINFO3args) -> FSIN
     PATHCONF3res,
     handle="object",
     failure=failing(PATHCONF3res, PATHCONF3resfail, obj_attributes=attributes_at("object")),
+    is_lasting=True,
 )
 def pathconf(view: View, visitor: Visitor, id_: FileId, args: PATHCONF3args) -> PATHCONF3resok:
     """RFC 1813 3.3.20."""

@@ -21,6 +21,7 @@ from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
 from dittofs.model.later import Done, Later
 from dittofs.protocols.nfs3.attributes import AttributeCache
+from dittofs.protocols.nfs3.entries import EntryCache
 from dittofs.protocols.nfs3.errors import status_of
 from dittofs.protocols.nfs3.limits import Limits, limits_of
 from dittofs.protocols.nfs3.types import nfsstat3, wcc_data
@@ -49,7 +50,7 @@ class Waits(NamedTuple):
 class Visitor:
     """A user of a client at a share: everything that stays the same from call to call."""
 
-    __slots__ = ("attributes", "credentials", "guard", "identity", "limits", "services", "share", "volume")
+    __slots__ = ("attributes", "credentials", "entries", "guard", "identity", "limits", "services", "share", "volume")
 
     def __init__(self, services: "Nfs3Services", share: Share, call: Call, identity: Identity):
         self.services = services
@@ -57,6 +58,7 @@ class Visitor:
         self.volume: Volume = share.volume
         self.identity = identity
         self.attributes = services.attributes_of(share)
+        self.entries = services.entries_of(share)
         self.limits: Limits = limits_of(call.peer.transport)
         self.guard = services.guard(share, call.peer.address)
         self.credentials = call.credentials
@@ -73,7 +75,7 @@ class Visitor:
 class Nfs3Services:
     """What the procedures work on."""
 
-    __slots__ = ("_attributes", "_visitors", "bytes_read", "bytes_written", "locks", "shares", "spawn")
+    __slots__ = ("_attributes", "_entries", "_visitors", "bytes_read", "bytes_written", "locks", "shares", "spawn")
 
     def __init__(self, shares: ShareRegistry):
         self.shares = shares
@@ -83,6 +85,7 @@ class Nfs3Services:
         """Begins a task; the dispatcher's counts it among the calls under way."""
         self.bytes_read = self.bytes_written = 0
         self._attributes: dict[Share, AttributeCache] = {}
+        self._entries: dict[Share, EntryCache] = {}
         self._visitors: dict[tuple[int, str, str, Share], Visitor] = {}
 
     def admit(self, call: Call, share: Share) -> Visitor:
@@ -107,6 +110,7 @@ class Nfs3Services:
     def forget(self, share: Share) -> None:
         """It is not served any more."""
         self._attributes.pop(share, None)
+        self._entries.pop(share, None)
         self._visitors = {key: visitor for key, visitor in self._visitors.items() if visitor.share is not share}
 
     def answer_later(self, answer: Coroutine[Any, Any, Any]) -> Later:
@@ -121,6 +125,12 @@ class Nfs3Services:
         cache = self._attributes.get(share)
         if cache is None:
             cache = self._attributes[share] = AttributeCache(share.fsid)
+        return cache
+
+    def entries_of(self, share: Share) -> EntryCache:
+        cache = self._entries.get(share)
+        if cache is None:
+            cache = self._entries[share] = EntryCache(share.volume, self.attributes_of(share))
         return cache
 
 
@@ -152,10 +162,12 @@ def metadata(
     handle: str,
     failure: Failure,
     is_change: bool = False,
+    is_lasting: bool = False,
     waits: Waits | None = None,
 ) -> Callable[[Metadata], Metadata]:
     """Register a function ``(view, visitor, file id, arguments) -> success arm``.  `handle` says where in the
-    arguments the handle is that decides about the share."""
+    arguments the handle is that decides about the share.  The answer of one that `is_lasting` depends on nothing but
+    the call, the visitor and the records that `view.get` told: as long as these are the same, so is the answer."""
     handle_in = attrgetter(handle)
 
     def register(function: Metadata) -> Metadata:
@@ -169,14 +181,26 @@ def metadata(
                     raise TryLater(f"{share.name} stands still for a moment, for a backup")
             if waits is not None and waits.is_for(args):
                 raise services.answer_later(waits.function(call, visitor, id_, args))
-            transactions = share.volume.transactions
+            volume = share.volume
+            transactions = volume.transactions
             try:
-                return transactions.run(function, visitor, id_, args, is_relaxed=share.volume.is_relaxed)
+                if call.is_asked_again:
+                    found, call.witness = transactions.look(function, visitor, id_, args, is_relaxed=volume.is_relaxed)
+                    return found
+                return transactions.run(function, visitor, id_, args, is_relaxed=volume.is_relaxed)
             finally:
                 call.hold = transactions.hold
 
         answer.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_change, success=NFS3_OK)(answer)
+        NFS3.procedure(
+            number,
+            arguments,
+            result,
+            failure=failure,
+            is_replayed=is_change,
+            is_lasting=is_lasting,
+            success=NFS3_OK,
+        )(answer)
         return function
 
     return register

@@ -640,7 +640,7 @@ class entry3:
 
 @struct
 class dirlist3:
-    entries: Annotated[list[Annotated[entry3 | bytes, MayBeEncoded()]], Chain(max=ENTRIES_BOUND)]
+    entries: Annotated[list[entry3], Chain(max=ENTRIES_BOUND)]
     eof: bool
 
 
@@ -648,7 +648,7 @@ class dirlist3:
 class READDIR3resok:
     dir_attributes: post_op_attr
     cookieverf: cookieverf3
-    reply: dirlist3
+    reply: Annotated[dirlist3 | bytes, MayBeEncoded()]
 
 
 @struct
@@ -683,7 +683,7 @@ class entryplus3:
 
 @struct
 class dirlistplus3:
-    entries: Annotated[list[Annotated[entryplus3 | bytes, MayBeEncoded()]], Chain(max=ENTRIES_BOUND)]
+    entries: Annotated[list[entryplus3], Chain(max=ENTRIES_BOUND)]
     eof: bool
 
 
@@ -691,7 +691,7 @@ class dirlistplus3:
 class READDIRPLUS3resok:
     dir_attributes: post_op_attr
     cookieverf: cookieverf3
-    reply: dirlistplus3
+    reply: Annotated[dirlistplus3 | bytes, MayBeEncoded()]
 
 
 @struct

@@ -19,7 +19,7 @@ from dittofs.stores.api import Change, MetadataStore, StoreError, StoreFull, che
 from dittofs.stores.data_directory import DataDirectory, flush_file
 from dittofs.stores.metadata.folding import Folder, fold_log
 from dittofs.stores.metadata.log import Log, encode_batch, read_log
-from dittofs.stores.metadata.ordered import OrderedRecords, overlay, present
+from dittofs.stores.metadata.ordered import Layer, OrderedRecords, scan_layers
 from dittofs.stores.metadata.records import RecordFile
 from dittofs.stores.metadata.reserve import SpaceReserve
 
@@ -168,10 +168,10 @@ class EmbeddedMetadataStore(MetadataStore):
         return value
 
     def scan(self, start: bytes, end: bytes, limit: int) -> Sequence[tuple[bytes, bytes]]:
-        entries = self._records.scan(start, end)
+        layers: list[Layer] = [self._records, self._active]
         if self._aside is not None:
-            entries = overlay(self._aside.scan(start, end), entries)
-        return present(overlay(self._active.scan(start, end), entries), limit)
+            layers.insert(1, self._aside)
+        return scan_layers(layers, start, end, limit)
 
     @property
     def is_congested(self) -> bool:

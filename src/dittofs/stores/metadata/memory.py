@@ -28,18 +28,18 @@ class MemoryMetadataStore(MetadataStore):
 
     def scan(self, start: bytes, end: bytes, limit: int) -> Sequence[tuple[bytes, bytes]]:
         found: list[tuple[bytes, bytes]] = []
-        removed: list[bytes] = []
-        if limit > 0:
-            for key, value in self._records.scan(start, end):
-                if value is None:
-                    removed.append(key)
-                    continue
-                found.append((key, value))
-                if len(found) >= limit:
-                    break
-        if removed:
-            self._records.forget(removed)
-        return found
+        at_once = limit
+        while len(found) < limit and start < end:
+            entries = self._records.scan(start, end, at_once)
+            there = [(key, value) for key, value in entries if value is not None]
+            found += there
+            if len(there) < len(entries):
+                self._records.forget([key for key, value in entries if value is None])
+            if len(entries) < at_once:
+                break
+            start = entries[-1][0] + b"\0"
+            at_once *= 2  # so that a long stretch of removals takes few steps
+        return found[:limit]
 
     def apply(self, changes: Sequence[Change]) -> None:
         check_keys(changes)

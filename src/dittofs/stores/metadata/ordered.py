@@ -1,7 +1,7 @@
 """Records in memory that can be walked in key order, without paying for order until somebody walks."""
 
-from collections.abc import Iterator
 from itertools import islice
+from typing import Protocol
 
 from sortedcontainers import SortedList
 
@@ -22,14 +22,15 @@ class OrderedRecords:
         self._keys: SortedList = SortedList()
         self._indexed = 0
 
-    def scan(self, start: bytes, end: bytes) -> Iterator[Entry]:
-        """Everything with start <= key < end, removals included.  Must be consumed before the next change."""
+    def scan(self, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        """The first `limit` with start <= key < end, removals included."""
         values = self.values
         fresh = len(values) - self._indexed
         if fresh:
             self._keys.update(list(islice(reversed(values), fresh)))
             self._indexed = len(values)
-        return ((key, values[key]) for key in self._keys.irange(start, end, inclusive=(True, False)))
+        keys = list(islice(self._keys.irange(start, end, inclusive=(True, False)), limit))
+        return list(zip(keys, map(values.__getitem__, keys), strict=True))
 
     def forget(self, keys: list[bytes]) -> None:
         """Drop keys for good.  They must have come out of a `scan` since the last change."""
@@ -45,27 +46,36 @@ class OrderedRecords:
         self._indexed = 0
 
 
-def overlay(upper: Iterator[Entry], lower: Iterator[Entry]) -> Iterator[Entry]:
-    """Both in key order; where a key is in both, `upper` wins."""
-    above = next(upper, None)
-    if above is None:
-        yield from lower
-        return
-    for below in lower:
-        key = below[0]
-        while above is not None and above[0] < key:
-            yield above
-            above = next(upper, None)
-        if above is not None and above[0] == key:
-            yield above
-            above = next(upper, None)
-        else:
-            yield below
-    if above is not None:
-        yield above
-        yield from upper
+class Layer(Protocol):
+    """Something that can be walked in key order."""
+
+    def scan(self, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        """The first `limit` with start <= key < end, removals included."""
 
 
-def present(entries: Iterator[Entry], limit: int) -> list[tuple[bytes, bytes]]:
-    """The first `limit` records that are not removed."""
-    return list(islice(((key, value) for key, value in entries if value is not None), max(0, limit)))
+def scan_layers(layers: list[Layer], start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    """The first `limit` records that are not removed.  Where a key is in several layers, the last of them counts."""
+    found: list[tuple[bytes, bytes]] = []
+    at_once = limit
+    while len(found) < limit and start < end:
+        entries, start = _scan_once(layers, start, end, at_once)
+        found += [(key, value) for key, value in entries if value is not None]
+        at_once *= 2  # so that a long stretch of removals takes few steps
+    return found[:limit]
+
+
+def _scan_once(layers: list[Layer], start: bytes, end: bytes, at_once: int) -> tuple[list[Entry], bytes]:
+    """What all layers hold, as far as each was looked through with so many entries, and where to go on."""
+    scanned: list[list[Entry]] = []
+    for layer in layers:
+        entries = layer.scan(start, end, at_once)
+        if len(entries) == at_once:
+            end = entries[-1][0] + b"\0"  # no layer has to be looked through any further
+        if entries:
+            scanned.append(entries)
+    if len(scanned) == 1:
+        return scanned[0], end
+    merged: dict[bytes, bytes | None] = {}
+    for entries in scanned:
+        merged.update(entries)
+    return sorted(entry for entry in merged.items() if entry[0] < end), end

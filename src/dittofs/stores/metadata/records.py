@@ -5,7 +5,9 @@ Used by the server, which reads, and by the folding process, which writes; LMDB 
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
 import lmdb
@@ -16,6 +18,7 @@ from dittofs.stores.metadata.ordered import Entry
 
 _FOLDED = b"folded"
 MAP_BYTES_LEAST = 1 << 20
+SCANNED_AT_ONCE = 64
 ROOM_LEAST = 1 << 20
 """With less than this a disk is full, whatever else the error says."""
 
@@ -71,14 +74,19 @@ class RecordFile:
     def get(self, key: bytes) -> bytes | None:
         return self._view.get(key)
 
-    def scan(self, start: bytes, end: bytes) -> Iterator[Entry]:
+    def scan(self, start: bytes, end: bytes, limit: int) -> list[Entry]:
+        """The first `limit` with start <= key < end."""
+        found: list[Entry] = []
         with self._view.cursor() as cursor:
-            if not cursor.set_range(start):
-                return
-            for key, value in cursor:
-                if key >= end:
-                    return
-                yield key, value
+            if limit <= 0 or not cursor.set_range(start):
+                return found
+            entries = cursor.iternext()
+            while len(found) < limit:
+                some = list(islice(entries, min(limit - len(found), SCANNED_AT_ONCE)))
+                found += some
+                if not some or some[-1][0] >= end:
+                    break
+        return found[: bisect_left(found, (end,))]
 
     def refresh(self, map_bytes: int = 0) -> None:
         """See what was folded meanwhile; `map_bytes` is how large whoever folded made the map."""

@@ -1,0 +1,137 @@
+"""What one peer asks over a stream, and what it is owed: whole records in, framed answers out.
+
+Knows record marks and the dispatcher, but no socket: whoever owns the socket feeds it, sends `out`, and leaves the peer
+unread while it `is_full`.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from dittofs.rpc.dispatch import Dispatcher
+from dittofs.rpc.program import Peer
+from dittofs.rpc.records import LAST_FRAGMENT, RecordError, mark_of
+from dittofs.rpc.remembering import Answers
+from dittofs.xdr.types import Chunks
+
+LARGE_ANSWER: Final = 16 * 1024
+"""An answer with more than this is sent in its pieces; a smaller one is cheaper to join."""
+
+_unpack_mark: Final = struct.Struct(">I").unpack_from
+
+
+class Conversation:
+    """One peer's calls.  `on_late` is told of an answer that comes after its call was served."""
+
+    __slots__ = (
+        "_answers",
+        "_dispatcher",
+        "_large",
+        "_max_large",
+        "_max_record",
+        "_max_unanswered",
+        "_on_late",
+        "is_full",
+        "is_open",
+        "out",
+        "peer",
+        "served",
+        "unanswered",
+    )
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        peer: Peer,
+        on_late: Callable[[], None],
+        *,
+        max_record: int,
+        max_unanswered: int,
+        max_large: int,
+    ):
+        self._dispatcher = dispatcher
+        self._answers: Answers = dispatcher.memory.of(peer.address)
+        self._on_late = on_late
+        self._max_record = max_record
+        self._max_unanswered = max_unanswered
+        self._max_large = max_large
+        self._large = 0
+        self.peer = peer
+        self.out: Chunks = []
+        self.unanswered = 0
+        """Calls whose answers are still to come."""
+        self.served = 0
+        self.is_full = False
+        """Too much is owed: nothing more is served before this is taken back."""
+        self.is_open = True
+        """Answers still reach the peer."""
+
+    def serve_all(self, data: bytes, position: int) -> int:
+        """Serve one whole record after the other.  The answer is where it stopped: at a record that is not all here,
+        or has several fragments, or came when too much was owed already.  Raises RecordError, XdrError."""
+        end = len(data)
+        answers, dispatcher, out = self._answers, self._dispatcher, self.out
+        while end - position >= 4 and not self.is_full:
+            mark: int = _unpack_mark(data, position)[0]
+            length = mark - LAST_FRAGMENT
+            if length > self._max_record:
+                raise RecordError(f"a record of {length} bytes, allowed are {self._max_record}")
+            start = position + 4
+            stop = start + length
+            if length < 0 or stop > end:
+                break
+            known = answers.get(data[start + 4 : stop])
+            if known is not None and known.witness.is_unchanged():
+                dispatcher.count_remembered(known.counts)
+                out.append(known.mark)
+                out.append(data[start : start + 4])
+                out.append(known.tail)
+                self.served += 1
+            else:
+                self.serve(data[start:stop])
+            position = stop
+        return position
+
+    def serve(self, record: bytes | memoryview) -> None:
+        self.served += 1
+        self.unanswered += 1
+        reply = self._dispatcher.serve(record, self.peer, self._deliver_late, self._answers)
+        if reply is not None:
+            self.unanswered -= 1
+            self._frame(reply)
+        elif self.unanswered >= self._max_unanswered:
+            self.is_full = True
+
+    def _deliver_late(self, reply: Chunks | None) -> None:
+        self.unanswered -= 1
+        if reply is not None and self.is_open:
+            self._frame(reply)
+        self._on_late()
+
+    def _frame(self, reply: Chunks) -> None:
+        size = 0
+        for piece in reply:
+            size += len(piece)
+        self.out.append(mark_of(size))
+        self.out.extend(reply)
+        if size > LARGE_ANSWER:
+            self._large += size
+            if self._large > self._max_large:
+                self.is_full = True
+
+    def take_out(self) -> Chunks:
+        """What is to be sent now: in one piece, unless there is something in it that is better not copied."""
+        out, self.out = self.out, []
+        if self._large:
+            self._large = 0
+            return out
+        return [b"".join(out)] if out else out
+
+    def say(self, record: bytes) -> None:
+        """A call of our own, among the answers."""
+        self.out.append(mark_of(len(record)))
+        self.out.append(record)
+
+    def close(self) -> None:
+        self.is_open = False
+        self.out = []

@@ -1,0 +1,81 @@
+"""What was answered before is told again only while it is true [NFS-1]: `World` compares."""
+
+import random
+
+import pytest
+
+from dittofs.client.nfs3 import Nfs3Client, Nfs3Error, attributes
+from dittofs.protocols.nfs3 import types as t
+from tests.protocols.world import ALICE, BOB, ROOT, World
+
+NAMES = [b"a", b"b", b"c"]
+
+
+def ask_everything(clients: list[Nfs3Client], root: bytes) -> None:
+    for client in clients:
+        client.getattr(root)
+        client.access(root, 63)
+        for name in NAMES:
+            try:
+                file = client.lookup(root, name).object
+                client.getattr(file)
+                client.access(file, 63)
+            except Nfs3Error:
+                pass
+
+
+def change_something(chance: random.Random, nfs: Nfs3Client, root: bytes) -> None:
+    name, other = chance.choice(NAMES), chance.choice(NAMES)
+    file = None
+    try:
+        file = nfs.lookup(root, name).object
+    except Nfs3Error:
+        nfs.create(root, name)
+        return
+    match chance.randrange(7):
+        case 0:
+            nfs.remove(root, name)
+        case 1:
+            nfs.rename(root, name, root, other)
+        case 2:
+            nfs.setattr(file, attributes(mode=chance.choice([0o600, 0o644, 0o666])))
+        case 3:
+            nfs.write(file, 0, bytes(chance.randrange(1, 100)), t.stable_how.UNSTABLE)
+        case 4:
+            nfs.write(file, 0, bytes(chance.randrange(1, 100)), t.stable_how.FILE_SYNC)
+        case 5:
+            nfs.commit(file)
+        case 6:
+            nfs.setattr(root, attributes(mode=chance.choice([0o755, 0o1777])))
+
+
+def test_whatever_changes_no_old_answer_is_told(world: World, root: bytes) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    clients = [world.nfs(ROOT), world.nfs(ALICE), world.nfs(BOB)]
+    for _ in range(60):
+        change_something(chance, clients[0], root)
+        for _ in range(3):
+            ask_everything(clients, root)
+    assert world.dispatcher.remembered > 500
+
+
+def test_only_the_same_client_is_told_again(world: World, root: bytes) -> None:
+    for address in ("192.0.2.1", "192.0.2.2"):
+        before = world.dispatcher.remembered
+        world.nfs(address=address).getattr(root)
+        assert world.dispatcher.remembered == before
+        for _ in range(2):  # only what is asked a second time is kept
+            world.nfs(address=address).getattr(root)
+        assert world.dispatcher.remembered > before
+
+
+def test_errors_are_not_told_again(world: World, root: bytes) -> None:
+    nfs = world.nfs()
+    for _ in range(3):
+        with pytest.raises(Nfs3Error, match="NOENT"):
+            nfs.lookup(root, b"missing")
+    assert world.dispatcher.remembered == 0
+    nfs.create(root, b"missing")
+    nfs.lookup(root, b"missing")

@@ -1,0 +1,70 @@
+"""Answers that are told again: bounded, per client, and only while their witness stands by them."""
+
+from dittofs.rpc.remembering import ANSWER_BYTES_MAX, QUESTION_BYTES_MAX, QUESTIONS_NOTED, AnswerMemory, Remembered
+
+
+class Anyone:
+    def is_unchanged(self) -> bool:
+        return True
+
+
+def answer(tail: bytes = b"tail") -> Remembered:
+    return Remembered(tail, Anyone(), None)
+
+
+def test_clients_do_not_share_answers() -> None:
+    memory = AnswerMemory()
+    memory.keep(memory.of("192.0.2.1"), b"question", answer())
+    assert memory.of("192.0.2.1") is memory.of("192.0.2.1")
+    assert not memory.of("192.0.2.2")
+
+
+def test_memory_is_bounded_over_all_clients() -> None:
+    memory = AnswerMemory(limit=10)
+    for number in range(100):
+        memory.keep(memory.of(f"192.0.2.{number % 3}"), b"%d" % number, answer())
+        assert 0 < len(memory) <= 10
+
+
+def test_keeping_the_same_again_needs_no_room() -> None:
+    memory = AnswerMemory(limit=2)
+    answers = memory.of("192.0.2.1")
+    memory.keep(answers, b"first", answer())
+    for _ in range(10):
+        memory.keep(answers, b"second", answer())
+    assert set(answers) == {b"first", b"second"}
+
+
+def test_client_that_leaves_makes_room() -> None:
+    memory = AnswerMemory(limit=2)
+    for client in ("192.0.2.1", "192.0.2.2"):
+        for number in range(2):
+            memory.keep(memory.of(client), b"%d" % number, answer())
+        assert len(memory) == 2
+        memory.leave(client)
+        assert len(memory) == 0
+
+
+def test_large_questions_and_answers_are_not_kept() -> None:
+    memory = AnswerMemory()
+    answers = memory.of("192.0.2.1")
+    memory.keep(answers, bytes(QUESTION_BYTES_MAX + 1), answer())
+    memory.keep(answers, b"question", answer(bytes(ANSWER_BYTES_MAX + 1)))
+    assert not answers
+
+
+def test_what_is_asked_once_is_not_worth_keeping_and_little_is_noted_of_it() -> None:
+    memory = AnswerMemory()
+    assert not memory.is_asked_again(b"question")
+    assert memory.is_asked_again(b"question")
+    for number in range(QUESTIONS_NOTED):
+        memory.is_asked_again(b"%d" % number)
+    assert not memory.is_asked_again(b"question")
+
+
+def test_forgetting_reaches_those_who_hold_on_to_their_answers() -> None:
+    memory = AnswerMemory()
+    answers = memory.of("192.0.2.1")
+    memory.keep(answers, b"question", answer())
+    memory.forget()
+    assert not answers
