@@ -77,3 +77,24 @@ def test_a_failed_merge_is_put_back() -> None:
     found = driver.run(lambda view: view.get(COUNTS, b"a"))
     assert found == Counter(1)
     assert driver.hold is None
+
+
+def test_a_witness_knows_when_what_was_read_is_another_record() -> None:
+    driver = VolatileTransactions()
+
+    def put(view: View, name: bytes, number: int) -> None:
+        view.put(COUNTS, name, Counter(number))
+
+    def look(view: View) -> tuple[Counter | None, Counter | None]:
+        return view.get(COUNTS, b"there"), view.get(COUNTS, b"not there")
+
+    driver.run(put, b"there", 1)
+    found, witness = driver.look(look)
+    assert found == (Counter(1), None)
+    driver.run(put, b"elsewhere", 1)
+    assert witness.is_unchanged()
+    driver.run(put, b"not there", 1)
+    assert not witness.is_unchanged()
+    _, witness = driver.look(look)
+    driver.put_all(COUNTS, {b"there": Counter(1)})
+    assert not witness.is_unchanged()

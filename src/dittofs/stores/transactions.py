@@ -402,6 +402,7 @@ class LocalTransactions:
         assert not table.is_volatile, "what is only in memory needs no batch"
         rows = self._tables[table.number]
         self._fresh.add(table.number)
+        self._changes.count += 1
         rows.fresh.update(records)
         for key, record in records.items():
             if record is None:

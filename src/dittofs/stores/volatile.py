@@ -211,6 +211,7 @@ class VolatileTransactions:
     def put_all(self, table: Table[K, R], records: Mapping[K, R | None]) -> None:
         """Write records of one table, and delete those that are None, without a procedure."""
         rows = self._tables[table.number]
+        self._changes.count += 1
         for key, record in records.items():
             rows.write(key, record)
 
