@@ -43,8 +43,7 @@ from dittofs.protocols.nfs3.serving import Nfs3Services
 from dittofs.protocols.nlm.granting import Granting
 from dittofs.shares.registry import ShareRegistry
 from dittofs.stores.api import ContentStore
-from dittofs.stores.shared import SharedTransactions
-from dittofs.stores.transactions import LocalTransactions
+from dittofs.stores.making import Driver
 
 log = structlog.get_logger()
 
@@ -60,7 +59,7 @@ class Parts:
     settings: Callable[[], Settings]
     port: int
     sockets: Mapping[str, Sockets]
-    stores: Mapping[str, LocalTransactions | SharedTransactions]
+    stores: Mapping[str, Driver]
     contents: Mapping[str, ContentStore]
     nfs: Nfs3Services
     mounts: MountList
@@ -159,7 +158,7 @@ class ControlPlane:
         found = []
         for name, transactions in parts.stores.items():
             counts = transactions.counts
-            trouble = transactions.trouble if isinstance(transactions, LocalTransactions) else ""
+            trouble = transactions.trouble
             found.append(
                 StoreHealth(
                     name=name,

@@ -20,8 +20,8 @@ from dittofs.config import Settings, ShareSettings
 from dittofs.control.plane import durable
 from dittofs.controlling import ControlPlane, Parts
 from dittofs.files import recovery
-from dittofs.files.inodes import Removed
 from dittofs.files.upkeep import Upkeep
+from dittofs.files.values import Removed
 from dittofs.files.volume import Volume
 from dittofs.locks.keeping import SplitBrain
 from dittofs.locks.limits import LockLimits
@@ -50,10 +50,9 @@ from dittofs.shares.registry import ShareRegistry, new_share, open_share
 from dittofs.shares.share import Share
 from dittofs.stores.api import ContentStore, StoreError
 from dittofs.stores.data_directory import server_data
-from dittofs.stores.making import forgets_one_half, make_content_store, make_transactions
+from dittofs.stores.making import Driver, forgets_one_half, make_content_store, make_transactions
 from dittofs.stores.node import Node, begin_epoch, take_back_epoch
 from dittofs.stores.shared import SharedTransactions
-from dittofs.stores.transactions import LocalTransactions
 from dittofs.watching import Watching
 
 log = structlog.get_logger()
@@ -87,7 +86,7 @@ class Server:
         self.port = 0
         self.mapping: PortMapping | None = None
         self._data = server_data(settings.server.data)
-        self._transactions: dict[str, LocalTransactions | SharedTransactions] = {}
+        self._transactions: dict[str, Driver] = {}
         self._contents: dict[str, ContentStore] = {}
         self._volumes: dict[bytes, Volume] = {}
         self._names: dict[bytes, ShareName] = {}
@@ -298,17 +297,17 @@ class Server:
         assert share is not None, f"{name} is served"
         return share
 
-    async def _open_metadata(self, name: str) -> LocalTransactions | SharedTransactions:
+    async def _open_metadata(self, name: str) -> Driver:
         transactions = self._transactions.get(name)
         if transactions is None:
             chosen = self.settings.stores[name]
             transactions = make_transactions(name, chosen.kind, chosen.options)
-            if isinstance(transactions, LocalTransactions):
+            if isinstance(transactions, SharedTransactions):
+                await transactions.open()
+            else:
                 transactions.open()
                 transactions.start(asyncio.get_running_loop())
                 transactions.on_loss = self._reconcile(transactions)
-            else:
-                await transactions.open()
             self._undo.push_async_callback(self._close_metadata, name, transactions)
             transactions.on_effect = self._perform
             self._transactions[name] = transactions
@@ -324,7 +323,7 @@ class Server:
             self._contents[name] = content
         return content
 
-    async def _close_metadata(self, name: str, transactions: LocalTransactions | SharedTransactions) -> None:
+    async def _close_metadata(self, name: str, transactions: Driver) -> None:
         """At the end; one that a reload closed is closed already."""
         if self._transactions.get(name) is transactions:
             await transactions.close()
@@ -338,7 +337,7 @@ class Server:
         self._volumes[effect.share].removed(effect)
         self.locks.forget_file(FileRef(self._names[effect.share], effect.file))
 
-    def _reconcile(self, transactions: LocalTransactions) -> Callable[[FileError], None]:
+    def _reconcile(self, transactions: Driver) -> Callable[[FileError], None]:
         def lost(reason: FileError) -> None:
             log.error("the metadata store lost changes that were not answered yet", reason=str(reason))
             for volume in self._volumes.values():

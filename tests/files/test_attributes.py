@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from dittofs.files import namespace
-from dittofs.files.attributes import NOTHING, ServerTime, SetAttributes, set_attributes
-from dittofs.files.inodes import Change, File
+from dittofs.files.attributes import set_attributes
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import UNSTABLE
+from dittofs.files.values import NOTHING, Change, File, ServerTime, SetAttributes
 from dittofs.model.errors import AccessDenied, FileError, GuardFailed, NotPermitted
 from dittofs.model.identity import Identity
 from tests.files.world import ALICE, BOB, ROOT, At, World

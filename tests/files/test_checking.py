@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from dittofs.files import checking, namespace
-from dittofs.files.attributes import SetAttributes
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import (
     DIRECTORIES,
@@ -24,6 +23,7 @@ from dittofs.files.records import (
     ShareRecord,
     Truncation,
 )
+from dittofs.files.values import SetAttributes
 from dittofs.model.ids import ContentId, FileId, ShareId
 from tests.files.world import ROOT, SHARE, At, World
 

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dittofs.files import entries, namespace
-from dittofs.files.attributes import NOTHING
 from dittofs.files.cookies import END_OF_PLACES, FIRST_PLACE, place_function
 from dittofs.files.records import ENTRIES
 from dittofs.files.tree import Tree
+from dittofs.files.values import NOTHING
 from dittofs.model.ids import FileId
 from tests.files.world import ROOT, SHARE, At, MemoryTransactions, PlaceOf, World, weak_place_of
 

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import pytest
 
 from dittofs.files import at_once, io, namespace, recovery
-from dittofs.files.attributes import NOTHING, SetAttributes, set_attributes
-from dittofs.files.inodes import File
+from dittofs.files.attributes import set_attributes
 from dittofs.files.io import Stability
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import MAX_FILE_SIZE, TRUNCATIONS, UNSTABLE
+from dittofs.files.values import NOTHING, File, SetAttributes
 from dittofs.model.errors import (
     AccessDenied,
     AlreadyExists,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dittofs.files import at_once, io, namespace, recovery
-from dittofs.files.attributes import SetAttributes
 from dittofs.files.io import Stability
 from dittofs.files.namespace import CreateMode
+from dittofs.files.values import SetAttributes
 from dittofs.model.ids import FileId
 from tests.files.world import ALICE, SHARE, At, World
 

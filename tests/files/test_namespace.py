@@ -4,9 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from dittofs.files import namespace
-from dittofs.files.attributes import NOTHING, ServerTime, SetAttributes
-from dittofs.files.inodes import File, Removed
-from dittofs.files.namespace import Created, CreateMode
+from dittofs.files.namespace import CreateMode
 from dittofs.files.records import (
     DIRECTORIES,
     INODES,
@@ -16,7 +14,8 @@ from dittofs.files.records import (
     RECLAIMS,
     FileType,
 )
-from dittofs.files.renaming import Renamed, rename
+from dittofs.files.renaming import rename
+from dittofs.files.values import NOTHING, Change, File, Removed, Renamed, ServerTime, SetAttributes
 from dittofs.model.errors import (
     AccessDenied,
     AlreadyExists,
@@ -60,9 +59,9 @@ def create(
     wanted: SetAttributes = SetAttributes(mode=0o644),  # noqa: B008
     mode: CreateMode = CreateMode.UNCHECKED,
     verifier: bytes = b"",
-) -> Created:
+) -> Change:
     directory = At(world.root if within is None else within)
-    created: Created = world.call(namespace.create, who, directory, name, wanted, mode, verifier)
+    created: Change = world.call(namespace.create, who, directory, name, wanted, mode, verifier)
     return created
 
 
@@ -195,7 +194,7 @@ def test_two_changes_in_one_moment_have_two_times(world: World) -> None:
 def test_unchecked_create_opens_what_is_there(world: World) -> None:
     first = create(world, b"f", wanted=SetAttributes(mode=0o644))
     again = create(world, b"f", wanted=SetAttributes(mode=0o600))
-    assert (again.file, again.is_new, again.truncate_to) == (first.file, False, None)
+    assert (again.file, again.before, again.truncate_to) == (first.file, again.after, None)
     assert again.before == again.after == first.after
     assert create(world, b"f", wanted=SetAttributes(size=0)).truncate_to == 0
 
@@ -218,7 +217,8 @@ def test_unchecked_create_finds_a_directory_or_link(world: World) -> None:
 def test_existing_names_are_found_also_where_nothing_can_be_created(world: World) -> None:
     closed = mkdir(world, b"d", mode=0o755)
     create(world, b"f", within=closed)
-    assert not create(world, b"f", within=closed, who=BOB).is_new
+    found = create(world, b"f", within=closed, who=BOB)
+    assert found.before == found.after
     with pytest.raises(AlreadyExists):
         mkdir(world, b"f", within=closed, who=BOB)
     with pytest.raises(AccessDenied):
@@ -237,7 +237,7 @@ def test_exclusive_create_is_recognised_by_its_verifier_also_after_a_restart(wor
     world.transactions.flush()
     world.lose_power()
     again = create(world, b"f", mode=CreateMode.EXCLUSIVE, verifier=b"12345678", wanted=NOTHING)
-    assert (again.file, again.is_new) == (first.file, False)
+    assert (again.file, again.before) == (first.file, again.after)
     with pytest.raises(AlreadyExists):
         create(world, b"f", mode=CreateMode.EXCLUSIVE, verifier=b"87654321", wanted=NOTHING)
 

@@ -17,11 +17,11 @@ from hypothesis.stateful import (
 )
 
 from dittofs.files import namespace
-from dittofs.files.attributes import SetAttributes, set_attributes
-from dittofs.files.inodes import Removed
+from dittofs.files.attributes import set_attributes
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import FileType
 from dittofs.files.renaming import rename
+from dittofs.files.values import Removed, SetAttributes
 from dittofs.model.errors import FileError, StaleHandle
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dittofs.files import io, namespace, recovery, snapshot
-from dittofs.files.attributes import SetAttributes
 from dittofs.files.io import Stability
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import INODES
 from dittofs.files.snapshot import Snapshot, SnapshotLost
+from dittofs.files.values import SetAttributes
 from dittofs.model.errors import FileError
 from dittofs.model.ids import FileId
 from tests.files.world import ALICE, At, World

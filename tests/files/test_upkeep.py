@@ -5,12 +5,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dittofs.files import io, namespace, recovery
-from dittofs.files.attributes import SetAttributes
-from dittofs.files.inodes import Removed
 from dittofs.files.io import Stability
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import INODES, RECLAIMS, TRUNCATIONS, UNSTABLE, Reclaim, Truncation
 from dittofs.files.upkeep import Upkeep
+from dittofs.files.values import Removed, SetAttributes
 from dittofs.model.ids import ContentId, FileId, ShareId
 from tests.files.world import ALICE, SHARE, At, World
 

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from dittofs.files import checking
 from dittofs.files.cookies import place_function
-from dittofs.files.inodes import File, load, make_root
+from dittofs.files.inodes import load, make_root
 from dittofs.files.records import SHARES, ShareRecord
 from dittofs.files.tree import Tree
+from dittofs.files.values import File
 from dittofs.files.volume import Volume
 from dittofs.model.identity import Identity
 from dittofs.model.ids import ContentId, FileId, ShareId

@@ -196,7 +196,7 @@ def smallest(shape: shapes.Shape, handle: bytes) -> Any:
             return [smallest(element, handle)] * count
         case shapes.Sequence() | shapes.LinkedList():
             return []
-        case shapes.Encodable(element):
+        case shapes.Encodable(element) | shapes.Remembered(element):
             return smallest(element, handle)
         case shapes.Switch():
             number, arm = next(iter(shape.arms.items()))

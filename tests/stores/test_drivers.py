@@ -14,6 +14,7 @@ from dittofs.stores.metadata.postgres import PostgresMetadataStore
 from dittofs.stores.shared import SharedTransactions
 from dittofs.stores.sharing import SharedStore
 from dittofs.stores.transactions import LocalTransactions
+from dittofs.stores.volatile import VolatileTransactions
 from dittofs.testing.shared_memory import MemorySharedStore, SharedMemory
 from dittofs.testing.transactions_suite import Driver, DurableTransactionsSuite, Opened, TransactionsSuite
 
@@ -33,6 +34,19 @@ async def shared(store: SharedStore) -> AsyncIterator[Driver]:
     await driver.open()
     yield driver
     await driver.close()
+
+
+@asynccontextmanager
+async def volatile() -> AsyncIterator[Driver]:
+    driver = VolatileTransactions()
+    yield driver
+    await driver.close()
+
+
+class TestVolatile(TransactionsSuite):
+    @pytest.fixture
+    def opened(self) -> Opened:
+        return volatile
 
 
 class TestLocalOverMemory(TransactionsSuite):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dittofs.files import namespace
-from dittofs.files.attributes import NOTHING
-from dittofs.files.inodes import File, load, make_root
+from dittofs.files.inodes import load, make_root
 from dittofs.files.namespace import CreateMode
 from dittofs.files.tree import Tree, tree_of
+from dittofs.files.values import NOTHING, File
 from dittofs.model.errors import AlreadyExists, NotFound, StaleHandle, TryLater
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId, ShareId

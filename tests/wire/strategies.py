@@ -69,7 +69,7 @@ def _values(shape: shapes.Shape) -> st.SearchStrategy[Any]:
             return st.lists(_values(element), min_size=count, max_size=count)
         case shapes.Sequence(element, maximum) | shapes.LinkedList(element, maximum):
             return st.lists(_values(element), max_size=min(maximum, MAX_ELEMENTS))
-        case shapes.Encodable(element):
+        case shapes.Encodable(element) | shapes.Remembered(element):
             return _values(element)
         case shapes.Switch():
             return _union_values(shape)

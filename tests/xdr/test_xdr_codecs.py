@@ -16,6 +16,7 @@ from dittofs.xdr.types import (
     MayBeEncoded,
     Opaque,
     OpaqueView,
+    Remembered,
     XdrUnion,
     arm_encoder,
     codec_of,
@@ -313,3 +314,29 @@ def test_two_classes_of_one_name_are_kept_apart() -> None:
     decoded = decode_exactly(both, encoded(both, both(first(a=1), second(a=2))))
     assert type(decoded.one) is first
     assert type(decoded.two) is second
+
+
+@struct
+class remembering:
+    name: Annotated[bytes, Opaque(max=8)]
+    tail: Annotated[when, Remembered()]
+
+
+def test_the_same_bytes_at_the_end_are_decoded_once() -> None:
+    one = encoded(remembering, remembering(b"a", when(1, 2)))
+    other = encoded(remembering, remembering(b"bcd", when(1, 2)))
+    third = encoded(remembering, remembering(b"a", when(1, 3)))
+    first, second = decode_exactly(remembering, one), decode_exactly(remembering, memoryview(other))
+    assert second == remembering(b"bcd", when(1, 2))
+    assert second.tail is first.tail
+    assert decode_exactly(remembering, third).tail == when(1, 3)
+
+
+def test_what_is_cut_short_or_has_more_behind_it_is_not_remembered() -> None:
+    whole = encoded(remembering, remembering(b"a", when(7, 8)))
+    value, end = codec_of(remembering).decode(whole + b"more", 0)
+    assert (value.tail, end) == (when(7, 8), len(whole))
+    with pytest.raises(XdrError):
+        decode_exactly(remembering, whole[:-1])
+    with pytest.raises(XdrError):
+        decode_exactly(remembering, whole + b"more")

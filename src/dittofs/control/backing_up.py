@@ -17,9 +17,9 @@ from dittofs import __version__
 from dittofs.backups import format as form
 from dittofs.control.listing import Turns
 from dittofs.control.plane import Plane
-from dittofs.files.inodes import File
 from dittofs.files.records import FileType
 from dittofs.files.snapshot import Snapshot, SnapshotLost
+from dittofs.files.values import File
 from dittofs.model.errors import FileError
 from dittofs.model.ids import FileId
 from dittofs.shares.share import Share

@@ -3,8 +3,9 @@
 from dittofs.control.listing import Turns
 from dittofs.control.views import UsageView
 from dittofs.files import entries
-from dittofs.files.inodes import File, load
+from dittofs.files.inodes import load
 from dittofs.files.records import FileType
+from dittofs.files.values import File
 from dittofs.model.errors import FileError
 from dittofs.model.ids import FileId
 from dittofs.shares.share import Share

@@ -7,8 +7,8 @@ next, which also deals with whatever is in the way.
 from collections.abc import Callable
 
 from dittofs.files import io
-from dittofs.files.inodes import File
 from dittofs.files.io import ReadResult, Stability, WriteResult
+from dittofs.files.values import File
 from dittofs.files.volume import Volume
 from dittofs.locks.mandatory import LockGuard
 from dittofs.model.errors import FileError

@@ -1,13 +1,11 @@
 """Attributes that a client sets, at creation and later: RFC 1813 3.3.2, and who may as POSIX and Linux have it."""
 
-from enum import Enum
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from dittofs.files import access
-from dittofs.files.inodes import Change, File, mark_changed, store
+from dittofs.files.inodes import mark_changed, store
 from dittofs.files.records import DIRECTORIES, INODES, MAX_FILE_SIZE, ROOT_PARENT, DirectoryState, FileType, Inode
+from dittofs.files.values import NOTHING, Change, File, ServerTime, SetAttributes
 from dittofs.model.errors import (
     AccessDenied,
     FileTooBig,
@@ -24,25 +22,10 @@ MODE_BITS = 0o7777
 UNSPECIFIED_MODE = 0o600
 UNSPECIFIED_DIRECTORY_MODE = 0o700
 
-
-class ServerTime(Enum):
-    """A time that the server is to fill in."""
-
-    NOW = "now"
-
-
-class SetAttributes(NamedTuple):
-    """What to set; None leaves an attribute as it is.  Times are nanoseconds since 1970."""
-
-    mode: int | None = None
-    uid: int | None = None
-    gid: int | None = None
-    size: int | None = None
-    atime: int | ServerTime | None = None
-    mtime: int | ServerTime | None = None
-
-
-NOTHING = SetAttributes()
+# An attribute of an Enum class costs as much as a look-up in a table.
+_REGULAR = FileType.REGULAR
+_DIRECTORY = FileType.DIRECTORY
+_NOW = ServerTime.NOW
 
 
 def new_inode(
@@ -60,29 +43,30 @@ def new_inode(
 ) -> Inode:
     """The inode of a file made in a directory.  Only root chooses another owner; what others send is passed over, as
     the Linux server does (Irix sends a group with each CREATE)."""
-    mode, uid, gid, size, atime, mtime = wanted
-    is_directory = kind is FileType.DIRECTORY
+    is_directory = kind is _DIRECTORY
+    mode = wanted.mode
     if mode is None:
         mode = UNSPECIFIED_DIRECTORY_MODE if is_directory else UNSPECIFIED_MODE
     mode = access.new_mode(identity, directory, mode & MODE_BITS, is_directory=is_directory)
-    if identity.uid != 0 or uid is None:
-        uid = identity.uid
-    if identity.uid != 0 or gid is None:
-        gid = access.new_group(identity, directory)
-    if size is None or kind is not FileType.REGULAR:
+    user, group = identity.uid, access.new_group(identity, directory)
+    if user == 0:
+        user = user if wanted.uid is None else wanted.uid
+        group = group if wanted.gid is None else wanted.gid
+    size = wanted.size
+    if size is None or kind is not _REGULAR:
         size = len(target)
     elif size > MAX_FILE_SIZE:
         raise FileTooBig(f"size {size}: a file has at most {MAX_FILE_SIZE} bytes")
     return Inode(
         kind,
         mode,
-        uid,
-        gid,
+        user,
+        group,
         2 if is_directory else 1,
         size,
         0,
-        _moment(atime, now, now),
-        _moment(mtime, now, now),
+        now if wanted.atime is None else _moment(wanted.atime, now, now),
+        now if wanted.mtime is None else _moment(wanted.mtime, now, now),
         now,
         parent,
         target,
@@ -95,7 +79,7 @@ def new_inode(
 def _moment(wanted: int | ServerTime | None, now: int, current: int) -> int:
     if wanted is None:
         return current
-    return now if wanted is ServerTime.NOW else wanted
+    return now if wanted is _NOW else wanted
 
 
 def set_attributes(
@@ -117,7 +101,7 @@ def set_attributes(
 
 def _without_what_does_not_apply(file: File, wanted: SetAttributes) -> SetAttributes:
     """A symbolic link has no mode of its own: setting it succeeds and does nothing."""
-    return wanted._replace(mode=None) if file.inode.type is FileType.SYMLINK else wanted
+    return replace(wanted, mode=None) if file.inode.type is FileType.SYMLINK else wanted
 
 
 def _store_directory(view: View, file: File, inode: Inode, wanted: SetAttributes) -> File:

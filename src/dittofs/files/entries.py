@@ -5,27 +5,15 @@ because its place is the cookie that clients hold.  The record at a home counts 
 (`displaced`), so that looking for a name that is not there ends at once where nothing was displaced.
 """
 
-from typing import NamedTuple
-
 from dittofs.files.cookies import END_OF_PLACES, FIRST_PLACE
 from dittofs.files.records import ENTRIES, Entry
 from dittofs.files.tree import Tree
+from dittofs.files.values import Sought
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import View
 
 NO_FILE = FileId(0)
 _SCANNED_AT_ONCE = 64
-
-
-class Sought(NamedTuple):
-    """What was found where a name belongs.  Valid until the directory's entries are changed."""
-
-    name: bytes
-    home: int
-    at_home: Entry | None
-    place: int
-    entry: Entry | None
-    """The name's own entry, which lies at `place`; None if there is none."""
 
 
 def seek(view: View, tree: Tree, directory: FileId, name: bytes) -> Sought:
@@ -58,7 +46,7 @@ def _seek_displaced(view: View, tree: Tree, directory: FileId, name: bytes, home
 
 def add(view: View, directory: FileId, sought: Sought, file: FileId) -> None:
     """Enter a name that was not found."""
-    name, home, at_home, _, _ = sought
+    name, home, at_home = sought.name, sought.home, sought.at_home
     if at_home is None:
         view.put(ENTRIES, (directory, home), Entry(name, file))
         return
@@ -75,7 +63,7 @@ def add(view: View, directory: FileId, sought: Sought, file: FileId) -> None:
 
 def take_out(view: View, directory: FileId, sought: Sought) -> None:
     """Remove an entry that was found.  What it displaced stays where it is."""
-    _, home, at_home, place, entry = sought
+    home, at_home, place, entry = sought.home, sought.at_home, sought.place, sought.entry
     assert entry is not None, "what is taken out was found"
     assert at_home is not None, "what was found has a record at its home"
     if entry.displaced:

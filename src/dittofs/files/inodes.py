@@ -1,7 +1,5 @@
 """Files as the rules see them: an inode joined with what is kept apart from it, and how a change of it is stored."""
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from dittofs.files.records import (
@@ -15,6 +13,7 @@ from dittofs.files.records import (
     Inode,
     Reclaim,
 )
+from dittofs.files.values import EntriesChanged, File, Removed
 from dittofs.model.errors import StaleHandle
 from dittofs.model.ids import FileId, ShareId
 from dittofs.stores.tables import View
@@ -22,57 +21,6 @@ from dittofs.stores.tables import View
 # An attribute of an Enum class costs as much as a look-up in a table.
 _REGULAR = FileType.REGULAR
 _DIRECTORY = FileType.DIRECTORY
-
-
-class File(NamedTuple):
-    """A file at one moment.  `inode` is the one in effect: with writes that are not durable yet."""
-
-    id: FileId
-    inode: Inode
-    state: DirectoryState | None
-
-    @property
-    def is_directory(self) -> bool:
-        return self.state is not None
-
-    @property
-    def links(self) -> int:
-        state = self.state
-        return self.inode.links if state is None else state.links
-
-    @property
-    def mtime(self) -> int:
-        state = self.state
-        return self.inode.mtime if state is None else state.mtime
-
-    @property
-    def ctime(self) -> int:
-        state = self.state
-        return self.inode.ctime if state is None else state.ctime
-
-
-class Change(NamedTuple):
-    """What a procedure did: the file it was about, and the directory (or, where there is none, the file) before and
-    after, taken inside the transaction."""
-
-    file: File | None
-    before: File
-    after: File
-
-
-class Removed(NamedTuple):
-    """Effect: the last link of a file is gone, and with it its content and its locks."""
-
-    share: ShareId
-    file: FileId
-
-
-class EntriesChanged(NamedTuple):
-    """What one change of its entries does to a directory.  Such changes commute."""
-
-    links: int
-    entries: int
-    now: int
 
 
 def load(view: View, file: FileId) -> File:

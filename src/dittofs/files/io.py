@@ -16,9 +16,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from dittofs.files import access, attributes
-from dittofs.files.attributes import SetAttributes
-from dittofs.files.inodes import Change, File, load
+from dittofs.files.inodes import load
 from dittofs.files.records import INODES, TRUNCATIONS, UNSTABLE, FileType, Inode, Truncation
+from dittofs.files.values import Change, File, SetAttributes
 from dittofs.files.volume import Volume
 from dittofs.locks.mandatory import LockGuard
 from dittofs.model.errors import (

@@ -12,21 +12,12 @@ from msgspec.structs import replace
 
 from dittofs.files import entries
 from dittofs.files.access import EXECUTE, READ, WRITE, may_take_away, may_write_content, permits
-from dittofs.files.attributes import SetAttributes, new_inode
+from dittofs.files.attributes import new_inode
 from dittofs.files.cookies import END_OF_PLACES, PARENT_COOKIE, SELF_COOKIE
-from dittofs.files.entries import Sought
-from dittofs.files.inodes import (
-    Change,
-    File,
-    add_directory,
-    change_entries,
-    drop_directory,
-    drop_link,
-    load,
-    store,
-)
+from dittofs.files.inodes import add_directory, change_entries, drop_directory, drop_link, load, store
 from dittofs.files.records import ENTRIES, INODES, MAX_LINKS, NAME_MAX, PATH_MAX, ROOT_PARENT, FileType
 from dittofs.files.tree import Tree
+from dittofs.files.values import Change, File, SetAttributes, Sought
 from dittofs.model.errors import (
     AccessDenied,
     AlreadyExists,
@@ -48,8 +39,11 @@ from dittofs.stores.tables import View
 
 SELF = b"."
 PARENT = b".."
+DOTS = (SELF, PARENT)
 
 _REGULAR = FileType.REGULAR
+_DIRECTORY = FileType.DIRECTORY
+_SYMLINK = FileType.SYMLINK
 _SPECIAL = (FileType.BLOCK_DEVICE, FileType.CHARACTER_DEVICE, FileType.SOCKET, FileType.FIFO)
 _DEVICES = (FileType.BLOCK_DEVICE, FileType.CHARACTER_DEVICE)
 
@@ -62,14 +56,7 @@ class CreateMode(Enum):
     EXCLUSIVE = "exclusive"
 
 
-class Created(NamedTuple):
-    """A `Change` by CREATE.  `truncate_to` is a size that a file which was there already is still to be cut to."""
-
-    file: File
-    before: File
-    after: File
-    is_new: bool
-    truncate_to: int | None
+_EXCLUSIVE = CreateMode.EXCLUSIVE
 
 
 class Listed(NamedTuple):
@@ -151,20 +138,19 @@ def create(
     wanted: SetAttributes,
     mode: CreateMode,
     verifier: bytes = b"",
-) -> Created:
+) -> Change:
     """RFC 1813 3.3.8: a regular file.  The verifier of an exclusive create is kept with the file, so that the same
     request is recognised also after a restart."""
     sought = _seek_for_new(view, tree, identity, directory, name)
     if sought.entry is not None:
         return _existing(view, identity, directory, sought.entry.file, wanted, mode, verifier)
     check_write(identity, directory)
-    if mode is not CreateMode.EXCLUSIVE:
-        verifier = b""
-    inode = new_inode(identity, directory.inode, _REGULAR, wanted, view.now, verifier=verifier)
+    kept = verifier if mode is _EXCLUSIVE else b""
+    inode = new_inode(identity, directory.inode, _REGULAR, wanted, view.now, verifier=kept)
     file = File(view.new_file_id(), inode, None)
     view.put(INODES, file.id, inode)
     entries.add(view, directory.id, sought, file.id)
-    return Created(file, directory, change_entries(view, directory, links=0, entries=1), True, None)
+    return Change(file, directory, change_entries(view, directory, links=0, entries=1))
 
 
 def _existing(
@@ -175,17 +161,17 @@ def _existing(
     wanted: SetAttributes,
     mode: CreateMode,
     verifier: bytes,
-) -> Created:
+) -> Change:
     """CREATE of a name that is taken.  Of the attributes only the size is applied, as open(2) with O_TRUNC would."""
     file = load(view, existing)
     if mode is CreateMode.UNCHECKED:
         if wanted.size is None or file.inode.type is not _REGULAR:
-            return Created(file, directory, directory, False, None)
+            return Change(file, directory, directory)
         if not may_write_content(identity, file.inode):
             raise AccessDenied("no permission to truncate the file")
-        return Created(file, directory, directory, False, wanted.size)
-    if mode is CreateMode.EXCLUSIVE and verifier and file.inode.verifier == verifier:
-        return Created(file, directory, directory, False, None)
+        return Change(file, directory, directory, wanted.size)
+    if mode is _EXCLUSIVE and verifier and file.inode.verifier == verifier:
+        return Change(file, directory, directory)
     raise AlreadyExists("the name is taken")
 
 
@@ -193,7 +179,7 @@ def _seek_for_new(view: View, tree: Tree, identity: Identity, directory: File, n
     """Look where a new name would go."""
     check_search(identity, directory)
     check_name(name)
-    if name in (SELF, PARENT):
+    if name in DOTS:
         raise AlreadyExists("every directory has '.' and '..'")
     return entries.seek(view, tree, directory.id, name)
 
@@ -214,7 +200,7 @@ def make_directory(
     sought = _seek_vacant(view, tree, identity, directory, name)
     if directory.links >= MAX_LINKS:
         raise TooManyLinks(f"a directory has at most {MAX_LINKS - 2} directories in it")
-    inode = new_inode(identity, directory.inode, FileType.DIRECTORY, wanted, view.now, parent=directory.id)
+    inode = new_inode(identity, directory.inode, _DIRECTORY, wanted, view.now, parent=directory.id)
     file = add_directory(view, inode)
     entries.add(view, directory.id, sought, file.id)
     return Change(file, directory, change_entries(view, directory, links=1, entries=1))
@@ -229,8 +215,8 @@ def make_symlink(
         raise InvalidArgument("a target is not empty and holds no NUL")
     if len(target) > PATH_MAX:
         raise NameTooLong(f"a target of {len(target)} bytes: at most {PATH_MAX} are allowed")
-    wanted = wanted._replace(mode=0o777)
-    inode = new_inode(identity, directory.inode, FileType.SYMLINK, wanted, view.now, target=target)
+    wanted = replace(wanted, mode=0o777)
+    inode = new_inode(identity, directory.inode, _SYMLINK, wanted, view.now, target=target)
     return _enter(view, directory, sought, File(view.new_file_id(), inode, None))
 
 
@@ -280,7 +266,7 @@ def remove(view: View, tree: Tree, identity: Identity, directory: File, name: by
     """RFC 1813 3.3.12: a name of anything but a directory."""
     check_search(identity, directory)
     check_name(name)
-    if name in (SELF, PARENT):
+    if name in DOTS:
         raise InvalidArgument("'.' and '..' cannot be removed")
     sought, file = _seek_for_removal(view, tree, identity, directory, name)
     if file.state is not None:

@@ -1,23 +1,14 @@
 """RENAME: the one procedure with two directories, and with all the rules about replacing."""
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from dittofs.files import entries
 from dittofs.files.access import WRITE, may_take_away, permits
-from dittofs.files.inodes import (
-    File,
-    change_entries,
-    drop_directory,
-    drop_link,
-    load,
-    mark_changed,
-    store,
-)
-from dittofs.files.namespace import PARENT, SELF, check_name, check_search, check_write
+from dittofs.files.inodes import change_entries, drop_directory, drop_link, load, mark_changed, store
+from dittofs.files.namespace import DOTS, check_name, check_search, check_write
 from dittofs.files.records import INODES, MAX_LINKS, ROOT_PARENT
 from dittofs.files.tree import Tree
+from dittofs.files.values import File, Renamed, Sought
 from dittofs.model.errors import (
     AccessDenied,
     DirectoryNotEmpty,
@@ -37,16 +28,6 @@ DEEPEST = 1_000_000
 """Directories above one another; more can only be a damaged tree."""
 
 
-class Renamed(NamedTuple):
-    """What RENAME did.  If both directories are one, both pairs tell of it."""
-
-    file: File
-    from_before: File
-    from_after: File
-    to_before: File
-    to_after: File
-
-
 def rename(
     view: View,
     tree: Tree,
@@ -58,27 +39,38 @@ def rename(
 ) -> Renamed:
     """RFC 1813 3.3.14.  What is replaced must be of the same kind, and empty if it is a directory; the codes are those
     of rename(2), which say more than the RFC's EXIST.  Two names of one file: nothing happens."""
-    for directory, name in ((from_directory, from_name), (to_directory, to_name)):
-        check_search(identity, directory)
-        check_name(name)
-        if name in (SELF, PARENT):
-            raise InvalidArgument("'.' and '..' cannot be renamed")
-    source = entries.seek(view, tree, from_directory.id, from_name).entry
-    if source is None:
+    _check_name(identity, from_directory, from_name)
+    _check_name(identity, to_directory, to_name)
+    source = entries.seek(view, tree, from_directory.id, from_name)
+    if source.entry is None:
         raise NotFound("no such name in the directory")
-    file = load(view, source.file)
+    file = load(view, source.entry.file)
     is_moved = from_directory.id != to_directory.id
     if is_moved and file.is_directory:
         _check_not_inside(view, to_directory, file.id)
-    target = entries.seek(view, tree, to_directory.id, to_name).entry
-    if target is not None and target.file == source.file:
+    target = entries.seek(view, tree, to_directory.id, to_name)
+    if target.entry is not None and target.entry.file == file.id:
         return Renamed(file, from_directory, from_directory, to_directory, to_directory)
-    replaced = None if target is None else load(view, target.file)
+    replaced = None if target.entry is None else load(view, target.entry.file)
     _check(identity, from_directory, to_directory, file, replaced)
-    entries.take_out(view, from_directory.id, entries.seek(view, tree, from_directory.id, from_name))
-    _put_in_place(view, tree, to_directory, to_name, file, replaced)
+    entries.take_out(view, from_directory.id, source)
+    if not is_moved and _is_near(source, target):
+        target = entries.seek(view, tree, to_directory.id, to_name)
+    _put_in_place(view, tree, to_directory.id, target, file, replaced)
     moved = _mark_moved(view, file, to_directory.id)
     return _tell_directories(view, moved, from_directory, to_directory, replaced)
+
+
+def _check_name(identity: Identity, directory: File, name: bytes) -> None:
+    check_search(identity, directory)
+    check_name(name)
+    if name in DOTS:
+        raise InvalidArgument("'.' and '..' cannot be renamed")
+
+
+def _is_near(source: Sought, target: Sought) -> bool:
+    """Whether taking out the one changes a record that the other was found by."""
+    return target.home in (source.home, source.place) or target.place in (source.home, source.place)
 
 
 def _check_not_inside(view: View, directory: File, moved: FileId) -> None:
@@ -121,15 +113,11 @@ def _check(identity: Identity, from_directory: File, to_directory: File, file: F
             raise TooManyLinks(f"a directory has at most {MAX_LINKS - 2} directories in it")
 
 
-def _put_in_place(
-    view: View, tree: Tree, to_directory: File, to_name: bytes, file: File, replaced: File | None
-) -> None:
-    # Sought again: taking out the old name may have changed the records around the new one.
-    sought = entries.seek(view, tree, to_directory.id, to_name)
+def _put_in_place(view: View, tree: Tree, directory: FileId, sought: Sought, file: File, replaced: File | None) -> None:
     if replaced is None:
-        entries.add(view, to_directory.id, sought, file.id)
+        entries.add(view, directory, sought, file.id)
         return
-    entries.point(view, to_directory.id, sought, file.id)
+    entries.point(view, directory, sought, file.id)
     if replaced.is_directory:
         drop_directory(view, tree.share, replaced)
     else:
@@ -144,7 +132,7 @@ def _mark_moved(view: View, file: File, parent: FileId) -> File:
     if inode.parent != parent:
         inode = replace(inode, parent=parent, ctime=max(view.now, file.ctime + 1))
         view.put(INODES, file.id, inode)
-    return mark_changed(view, file._replace(inode=inode))
+    return mark_changed(view, File(file.id, inode, file.state))
 
 
 def _tell_directories(

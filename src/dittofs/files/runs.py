@@ -11,8 +11,8 @@ as long as every record that it tells of is as it was.
 from collections.abc import Sequence
 
 from dittofs.files.cookies import END_OF_PLACES
-from dittofs.files.inodes import File
 from dittofs.files.records import DIRECTORIES, ENTRIES, INODES, UNSTABLE, DirectoryState, Entry, FileType, Inode
+from dittofs.files.values import File
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import View
 

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import BinaryIO, NamedTuple
 
 from dittofs.files.cookies import END_OF_PLACES, FIRST_PLACE
-from dittofs.files.inodes import File, load
+from dittofs.files.inodes import load
 from dittofs.files.records import ENTRIES, Entry, FileType
+from dittofs.files.values import File
 from dittofs.files.volume import Volume
 from dittofs.model.ids import FileId
 from dittofs.stores.api import Buffer, StoreError

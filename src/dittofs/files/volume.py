@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from dittofs.files.gates import Gates
 from dittofs.files.handles import HandleCodec
-from dittofs.files.inodes import Removed
 from dittofs.files.records import INODES, MAX_FILE_SIZE, UNSTABLE, ShareRecord
 from dittofs.files.tree import Tree, tree_of
+from dittofs.files.values import Removed
 from dittofs.model.errors import FileError
 from dittofs.model.ids import ContentId, FileId, ShareId
 from dittofs.stores.api import ContentStore, Usage

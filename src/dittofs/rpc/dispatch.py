@@ -59,7 +59,6 @@ class _Entry:
         "is_replayed",
         "is_replayed_over_udp",
         "name",
-        "numbers",
         "services",
         "status_of",
         "success_status_of",
@@ -67,7 +66,6 @@ class _Entry:
 
     def __init__(self, program: Program, procedure: Procedure, services: Any):
         self.name = f"{program.name}.{procedure.name}"
-        self.numbers = (program.number, program.version, procedure.number)
         self.decode = codec_of(procedure.arguments).decode
         self.encode_failure = self.encode = codec_of(procedure.result).encode
         if procedure.success is not None:
@@ -351,7 +349,7 @@ class Dispatcher:
         self, entry: _Entry, record: bytes | memoryview, call: Call, arguments: Any, deliver: Deliver
     ) -> Chunks | None:
         peer = call.peer
-        key: Key = (peer.address, peer.port, _number(call.xid), *entry.numbers, hash(bytes(record)))
+        key: Key = (peer.address, peer.port, call.xid, hash(bytes(record)))
         replay = self._replay
         match replay.begin(key, self._clock()):
             case Done(reply):

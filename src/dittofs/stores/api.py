@@ -47,7 +47,8 @@ class MetadataStore(Protocol):
 
     def flush(self) -> None:
         """Make durable every batch applied before this call.  May block: it runs in a thread of its own, while
-        the other methods go on being called.  Raises `StoreFull` or `StoreError`: then `revert` is called next."""
+        the other methods go on being called, unless `can_flush_at_once`.  Raises `StoreFull` or `StoreError`: then
+        `revert` is called next."""
 
     def revert(self) -> None:
         """After a failed flush: drop every batch that is not durable.  Raises `StoreError` if the store cannot go on;
@@ -56,6 +57,12 @@ class MetadataStore(Protocol):
     @property
     def is_congested(self) -> bool:
         """True while applied batches pile up: whoever does not wait for `flush` anyway should wait for it now."""
+        return False
+
+    @property
+    def can_flush_at_once(self) -> bool:
+        """True if a `flush` now would take no longer than one small write to the medium: then it may be called in the
+        thread of the other methods, if such flushes have been quick."""
         return False
 
 

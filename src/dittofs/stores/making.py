@@ -12,8 +12,14 @@ from dittofs.stores.metadata.memory import MemoryMetadataStore
 from dittofs.stores.metadata.postgres import PostgresMetadataStore, PostgresSnapshot
 from dittofs.stores.shared import SharedTransactions
 from dittofs.stores.transactions import LocalTransactions
+from dittofs.stores.volatile import VolatileTransactions
 
-METADATA_METHODS = ("open", "close", "get", "scan", "apply", "flush", "revert", "is_volatile")
+Driver = LocalTransactions | SharedTransactions | VolatileTransactions
+
+METADATA_METHODS = (
+    *("open", "close", "get", "scan", "apply", "flush", "revert"),
+    *("is_volatile", "can_flush_at_once"),
+)
 CONTENT_METHODS = (
     *(
         "open",
@@ -55,8 +61,10 @@ def make_metadata_store(
             return cast(MetadataStore, _own_store(name, kind, options, METADATA_METHODS))
 
 
-def make_transactions(name: str, kind: str, options: Mapping[str, Any]) -> LocalTransactions | SharedTransactions:
+def make_transactions(name: str, kind: str, options: Mapping[str, Any]) -> Driver:
     """The driver of the store that a share's `metadata` names; not opened yet."""
+    if kind == "memory":
+        return VolatileTransactions()
     cache_records = options.get("cache_records", 100_000)
     if kind == "postgres":
         store = PostgresMetadataStore(options["dsn"], schema=options["schema"], connections=options["connections"])
@@ -77,10 +85,9 @@ def make_content_store(name: str, kind: str, options: Mapping[str, Any], *, is_r
             return cast(ContentStore, _own_store(name, kind, options, CONTENT_METHODS))
 
 
-def forgets_one_half(transactions: LocalTransactions | SharedTransactions, content: ContentStore) -> bool:
+def forgets_one_half(transactions: Driver, content: ContentStore) -> bool:
     """Whether a restart leaves names without their content, or content without names."""
-    is_volatile = isinstance(transactions, LocalTransactions) and transactions.store.is_volatile
-    return is_volatile != content.is_volatile
+    return transactions.is_volatile != content.is_volatile
 
 
 def _own_store(name: str, kind: str, options: Mapping[str, Any], methods: tuple[str, ...]) -> object:

@@ -59,6 +59,8 @@ class SharedTransactions:
     """The driver for a store that must be awaited.  Same face as `LocalTransactions`, but that `run` answers later."""
 
     is_shared = True
+    is_volatile = False
+    trouble = ""
     hold = None
     """An answer exists only when it is durable: there is never anything else to wait for."""
 

@@ -1,15 +1,13 @@
 """Runs metadata procedures over a local store, and makes many of them durable with one flush.
 
 A procedure runs once, start to end, over the one `LocalView`.  What it wrote is visible to the next procedure at once;
-the writes of all procedures of one turn of the event loop go to the store as one batch, and a committer thread flushes
-batches while the loop goes on.  An answer waits for the batch it wrote to, or has seen a record of [STORE-3].
+the writes of all procedures of one turn of the event loop go to the store as one batch, and a committer flushes
+batches, mostly while the loop goes on.  An answer waits for the batch it wrote to, or has seen a record of [STORE-3].
 
 Stores that must be asked over a network get a driver of their own with the same face.
 """
 
 import asyncio
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -20,8 +18,10 @@ from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError, NoSpace, StoreFailure
 from dittofs.model.ids import FileId
 from dittofs.stores.api import Change, MetadataStore, StoreError, StoreFull
+from dittofs.stores.committing import Committer
 from dittofs.stores.counters import COUNTERS, FILE_IDS, Reservation
 from dittofs.stores.tables import Table, all_tables
+from dittofs.stores.unchanged import Changes, Trail, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -107,8 +107,8 @@ class LocalView:
         self.seen = 0
         self.moment = 0
         self.reads = 0
-        self.trail: list[Any] | None = None
-        """What was read, if somebody wants to know, and all of it was there: rows, key, record, rows, key, record, …"""
+        self.trail: Trail | None = None
+        """What was read, if somebody wants to know, and all of it was there."""
         self._needs_hold = False
 
     @property
@@ -137,7 +137,7 @@ class LocalView:
                 self.trail = None  # what is not there cannot be recognised
         trail = self.trail
         if trail is not None:
-            trail += (rows, key, record)
+            trail += (rows.records, key, record)
         return cast("R | None", record)
 
     def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
@@ -196,7 +196,7 @@ class LocalView:
 
     # The driver's side.
 
-    def take_trail(self) -> list[Any] | None:
+    def take_trail(self) -> Trail | None:
         trail, self.trail = self.trail, None
         return trail
 
@@ -212,28 +212,6 @@ class LocalView:
         return writes, effects, seen, needs_hold
 
 
-class Unchanged:
-    """Witness of a procedure that only looked: everything it read is still the same record."""
-
-    __slots__ = ("_changes", "_driver", "_trail")
-
-    def __init__(self, driver: "LocalTransactions", trail: list[Any]):
-        self._driver = driver
-        self._trail = trail
-        self._changes = driver.changes
-
-    def is_unchanged(self) -> bool:
-        changes = self._driver.changes
-        if changes != self._changes:
-            trail = self._trail
-            for at in range(0, len(trail), 3):
-                rows: _Rows = trail[at]
-                if rows.records.get(trail[at + 1]) is not trail[at + 2]:
-                    return False
-            self._changes = changes
-        return True
-
-
 class LocalTransactions:
     """The driver for a store that answers without waiting."""
 
@@ -247,6 +225,7 @@ class LocalTransactions:
         clock: Callable[[], int] = time.time_ns,
     ):
         self.store = store
+        self.is_volatile = store.is_volatile
         self.clock = clock
         self.hold: Batch | None = None
         """What the answer of the procedure that ran last has to wait for."""
@@ -254,8 +233,7 @@ class LocalTransactions:
         self.on_effect: Callable[[object, Batch | None], None] = _no_effects_expected
         self.on_loss: Callable[[FileError], None] = _loss_is_told_to_the_calls
         self.flushes = 0
-        self.changes = 0
-        """Grows whenever a record that a procedure may have read is another one."""
+        self._changes = Changes()
         self._counts = StoreCounts()
         self._trouble = ""
         self._flush_began = 0.0
@@ -270,7 +248,7 @@ class LocalTransactions:
         self._is_turn_ending = False
         self._relaxed_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._committer: _Committer | None = None
+        self._committer: Committer | None = None
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
 
@@ -298,13 +276,13 @@ class LocalTransactions:
         self.next_file_id = first
         self.reserved_file_ids = self.durable_file_ids = first + 2 * IDS_AHEAD
         self.store.apply([(COUNTERS.pack(FILE_IDS), COUNTERS.encode(Reservation(self.reserved_file_ids)))])
-        if not self.store.is_volatile:
+        if not self.is_volatile:
             self.store.flush()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        if not self.store.is_volatile:
-            self._committer = _Committer(self.store, loop, self._flushed)
+        if not self.is_volatile:
+            self._committer = Committer(self.store, loop, self._flushed)
 
     async def close(self) -> None:
         """Finish what is under way and close the store."""
@@ -345,7 +323,7 @@ class LocalTransactions:
             result = self.run(function, *args, is_relaxed=is_relaxed)
         finally:
             trail = self._view.take_trail()
-        return result, None if trail is None or self.hold is not None else Unchanged(self, trail)
+        return result, None if trail is None or self.hold is not None else Unchanged(self._changes, trail)
 
     async def perform(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         """Run it, and wait until what it saw and wrote is durable."""
@@ -383,9 +361,9 @@ class LocalTransactions:
         writes, effects, _, needs_hold = self._view.take()
         batch = self._open
         sequence = batch.sequence
-        is_volatile = self.store.is_volatile
+        is_volatile = self.is_volatile
         wrote = False
-        self.changes += 1
+        self._changes.count += 1
         for (number, key), record in writes.items():
             rows = self._tables[number]
             if record is None:
@@ -413,6 +391,7 @@ class LocalTransactions:
         assert not table.is_volatile, "what is only in memory needs no batch"
         rows = self._tables[table.number]
         self._fresh.add(table.number)
+        self._changes.count += 1
         rows.fresh.update(records)
         for key, record in records.items():
             if record is None:
@@ -421,7 +400,7 @@ class LocalTransactions:
                 rows.records[key] = record
         if not self._is_turn_ending:
             self._wanted()
-        if self.store.is_volatile:
+        if self.is_volatile:
             return None
         batch = self._open
         for key in records:
@@ -522,7 +501,7 @@ class LocalTransactions:
             if self._flushing is None:
                 self._lose(self._refused)
             return
-        if not self.store.is_volatile:
+        if not self.is_volatile:
             self._begin_flush()
 
     def _begin_flush(self, *, even_if_relaxed: bool = False) -> None:
@@ -540,7 +519,7 @@ class LocalTransactions:
         self._idle.clear()
         self._counts.batch_sizes.observe(len(batch.keys))
         self._flush_began = time.monotonic()
-        self._committer.flush()
+        self._committer.flush(len(batch.keys))
 
     def _relaxed_flush(self) -> None:
         self._relaxed_timer = None
@@ -573,7 +552,7 @@ class LocalTransactions:
         """The store refused a batch: it and all later ones never happened, and their calls are told."""
         lost = [batch for batch in (flushing, self._open) if batch is not None]
         self._refused = None
-        self.changes += 1
+        self._changes.count += 1
         self._counts.lost += len(lost)
         self._open = Batch(self._open.sequence + 1, self._wanted)
         self._fresh.clear()
@@ -581,7 +560,7 @@ class LocalTransactions:
             rows.fresh = {}
             rows.undurable = {}
             if not rows.is_volatile:
-                rows.records = {}
+                rows.records.clear()
         self.reserved_file_ids = self.durable_file_ids
         reason = _told(error)
         try:
@@ -593,39 +572,6 @@ class LocalTransactions:
         for batch in lost:
             batch.settle(reason)
         self._idle.set()
-
-
-class _Committer:
-    """The thread that flushes: one flush at a time, so that those who come meanwhile share the next."""
-
-    def __init__(
-        self,
-        store: MetadataStore,
-        loop: asyncio.AbstractEventLoop,
-        done: Callable[[BaseException | None], None],
-    ):
-        self._store = store
-        self._loop = loop
-        self._done = done
-        self._wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._worker = threading.Thread(target=self._work, name="dittofs-commit", daemon=True)
-        self._worker.start()
-
-    def flush(self) -> None:
-        self._wanted.put(True)
-
-    def stop(self) -> None:
-        self._wanted.put(False)
-        self._worker.join()
-
-    def _work(self) -> None:
-        while self._wanted.get():
-            error: BaseException | None = None
-            try:
-                self._store.flush()
-            except Exception as failure:  # the top of a background task: whatever it is, the calls must hear of it
-                error = failure
-            self._loop.call_soon_threadsafe(self._done, error)
 
 
 def _told(error: BaseException) -> FileError:

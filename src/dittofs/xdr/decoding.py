@@ -19,6 +19,7 @@ from dittofs.xdr.shapes import (
     Maybe,
     Number,
     Record,
+    Remembered,
     Sequence,
     Shape,
     Switch,
@@ -26,6 +27,9 @@ from dittofs.xdr.shapes import (
     Void,
 )
 from dittofs.xdr.source import SourceWriter, fixed_code
+
+REMEMBERED_BYTES_MAX = 64
+REMEMBERED_MOST = 256
 
 
 class DecodeWriter(SourceWriter):
@@ -83,8 +87,8 @@ class DecodeWriter(SourceWriter):
                 self._elements(element, target, path, count=self._length(maximum, path))
             case LinkedList():
                 self._linked_list(shape, target, path)
-            case Encodable(element):
-                self.field(element, target, path)
+            case Encodable() | Remembered():
+                self._wrapped(shape, target, path)
             case Switch():
                 self._switch(shape, target, path)
 
@@ -132,6 +136,26 @@ class DecodeWriter(SourceWriter):
             self.flush()
         with self.block("else:"):
             self.line(f"{target} = None")
+
+    def _wrapped(self, shape: Encodable | Remembered, target: str, path: str) -> None:
+        element = shape.element
+        if isinstance(shape, Encodable):
+            self.field(element, target, path)
+            return
+        self.flush()
+        memory, known = self.constant("memory", {}), self.variable("known")
+        self.line("rest = bytes(buffer[position:])")
+        self.line(f"{known} = {memory}.get(rest)")
+        with self.block(f"if {known} is not None:"):
+            self.line(f"{target} = {known}")
+            self.line("position = len(buffer)")
+        with self.block("else:"):
+            self.field(element, target, path)
+            self.flush()
+            with self.block(f"if position == len(buffer) and len(rest) <= {REMEMBERED_BYTES_MAX}:"):
+                with self.block(f"if len({memory}) >= {REMEMBERED_MOST}:"):
+                    self.line(f"{memory}.clear()")
+                self.line(f"{memory}[rest] = {target}")
 
     def _elements(self, element: Shape, target: str, path: str, *, count: str) -> None:
         items, item = self.variable("items"), self.variable("item")

@@ -19,6 +19,7 @@ from dittofs.xdr.shapes import (
     Maybe,
     Number,
     Record,
+    Remembered,
     Sequence,
     Shape,
     Switch,
@@ -109,6 +110,8 @@ class EncodeWriter(SourceWriter):
                 self._linked_list(shape, expression, path)
             case Encodable(element):
                 self._encodable(element, expression, path)
+            case Remembered(element):
+                self.field(element, expression, path)
             case Switch():
                 self._switch(shape, expression, path)
 

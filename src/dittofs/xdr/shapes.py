@@ -101,6 +101,13 @@ class Encodable:
     element: "Shape"
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Like the element; in decoding, the same bytes at the end of a buffer give the same object."""
+
+    element: "Shape"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Switch:
     """A union: the arm of each discriminant, and the arm of all others, if there is one."""
@@ -123,6 +130,7 @@ Shape = (
     | Sequence
     | LinkedList
     | Encodable
+    | Remembered
     | Switch
 )
 
@@ -147,7 +155,7 @@ def smallest_size(shape: Shape) -> int:
             return sum(smallest_size(part) for _, part in shape.fields)
         case FixedSequence(element, count):
             return count * smallest_size(element)
-        case Encodable(element):
+        case Encodable(element) | Remembered(element):
             return smallest_size(element)
         case Switch():
             arms = [*shape.arms.values()] + ([shape.default] if shape.default is not None else [])

@@ -96,6 +96,12 @@ class MayBeEncoded:
     """On `T | bytes`: decoded as T; in encoding, `bytes` are taken as a T that is already encoded."""
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """On a T that ends its message: one that comes in the same bytes as an earlier one is the same object.  For what
+    clients send over and over; nobody may change it."""
+
+
 class XdrUnion:
     """What unions are declared from.  `discriminant` is the enum member, bool or int; `value` its arm, None if void."""
 
@@ -275,6 +281,8 @@ def _annotated_shape(hint: Any, metadata: tuple[Any, ...], *, where: str) -> sha
             return shapes.FixedBytes(size)
         case MayBeEncoded(), _:
             return shapes.Encodable(_encodable(hint, where=where))
+        case Remembered(), _:
+            return shapes.Remembered(_shape(hint, where=where))
         case (Array() | FixedArray() | Chain()) as marker, kind if kind is list:
             return _list_shape(marker, _shape(typing.get_args(hint)[0], where=where), where=where)
     raise TypeError(f"{where}: {metadata[0]!r} cannot be said of {hint!r}")

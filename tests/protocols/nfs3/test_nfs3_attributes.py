@@ -2,9 +2,8 @@
 
 from msgspec.structs import replace
 
-from dittofs.files.attributes import ServerTime
-from dittofs.files.inodes import File
 from dittofs.files.records import DirectoryState, FileType, Inode
+from dittofs.files.values import NOTHING, File, ServerTime, SetAttributes
 from dittofs.model.ids import FileId
 from dittofs.protocols.nfs3.attributes import (
     LATEST,
@@ -23,6 +22,7 @@ from dittofs.protocols.nfs3.types import (
     specdata3,
     time_how,
     wcc_attr,
+    wcc_data,
 )
 from dittofs.xdr.types import decode_exactly, encoded
 
@@ -101,9 +101,8 @@ def test_wcc_tells_of_both_sides() -> None:
     cache = AttributeCache(FSID)
     before = File(FileId(1), INODE, None)
     after = File(FileId(1), replace(INODE, size=5, mtime=9_000_000_009, ctime=9_000_000_009), None)
-    data = cache.wcc(before, after)
-    assert data.before == encoded(wcc_attr, wcc_attr(2**63 - 1, nfstime3(2, 2), nfstime3(3, 3)))
-    assert data.after == cache.encoded(after)
+    size_and_times = wcc_attr(2**63 - 1, nfstime3(2, 2), nfstime3(3, 3))
+    assert cache.wcc(before, after) == encoded(wcc_data, wcc_data(size_and_times, read(cache, after)))
 
 
 def test_times_outside_of_the_wire_are_brought_to_its_ends() -> None:
@@ -114,7 +113,7 @@ def test_times_outside_of_the_wire_are_brought_to_its_ends() -> None:
 
 def test_what_is_not_set_stays() -> None:
     nothing = sattr3(None, None, None, None, set_atime(time_how.DONT_CHANGE), set_mtime(time_how.DONT_CHANGE))
-    assert set(set_attributes_of(nothing)) == {None}
+    assert set_attributes_of(nothing) == NOTHING
 
 
 def test_each_attribute_is_set_by_itself() -> None:
@@ -123,4 +122,4 @@ def test_each_attribute_is_set_by_itself() -> None:
             1, 2, 3, 4, set_atime(time_how.SET_TO_SERVER_TIME), set_mtime(time_how.SET_TO_CLIENT_TIME, nfstime3(5, 6))
         )
     )
-    assert wanted == (1, 2, 3, 4, ServerTime.NOW, 5_000_000_006)
+    assert wanted == SetAttributes(1, 2, 3, 4, ServerTime.NOW, 5_000_000_006)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dittofs.client.nfs3 import EXCHANGES, Nfs3Client, Nfs3Error, attributes
-from dittofs.files.inodes import Removed
+from dittofs.files.values import Removed
 from dittofs.protocols.nfs3 import types as t
 from tests.protocols.world import ALICE, World
 

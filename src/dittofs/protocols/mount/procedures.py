@@ -7,8 +7,9 @@ and by its user at each call afterwards.
 from typing import Any
 
 from dittofs.files import namespace
-from dittofs.files.inodes import File, load
+from dittofs.files.inodes import load
 from dittofs.files.tree import Tree
+from dittofs.files.values import File
 from dittofs.model.errors import FileError, NotADirectory, NotFound, NotSupported
 from dittofs.model.identity import Identity
 from dittofs.protocols.mount.errors import status_of

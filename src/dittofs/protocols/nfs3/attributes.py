@@ -5,9 +5,8 @@ is kept is valid exactly as long as the file still *is* the two records it was m
 changed file has other ones, and nothing has to be thrown away when a file changes.
 """
 
-from dittofs.files.attributes import ServerTime, SetAttributes
-from dittofs.files.inodes import File
 from dittofs.files.records import DirectoryState, Inode
+from dittofs.files.values import File, ServerTime, SetAttributes
 from dittofs.protocols.nfs3.types import (
     fattr3,
     nfstime3,
@@ -15,8 +14,7 @@ from dittofs.protocols.nfs3.types import (
     set_atime,
     set_mtime,
     time_how,
-    wcc_attr,
-    wcc_data,
+    whole_wcc_data,
 )
 from dittofs.xdr.types import packer
 
@@ -25,7 +23,7 @@ NANOSECONDS = 1_000_000_000
 LATEST = 2**32 * NANOSECONDS - 1
 
 _pack_fattr3 = packer(fattr3)
-_pack_wcc_attr = packer(wcc_attr)
+_pack_wcc_data = packer(whole_wcc_data)
 
 
 class AttributeCache:
@@ -41,7 +39,7 @@ class AttributeCache:
 
     def encoded(self, file: File) -> bytes:
         """The `fattr3` of a file, encoded."""
-        id_, inode, state = file
+        id_, inode, state = file.id, file.inode, file.state
         kept = self._kept.get(id_)
         if kept is not None and kept[0] is inode and kept[1] is state:
             return kept[2]
@@ -51,18 +49,32 @@ class AttributeCache:
         self._kept[id_] = (inode, state, made)
         return made
 
-    def wcc(self, before: File, after: File) -> wcc_data:
-        """What a client's cache needs to know whether only this call changed the file (RFC 1813 2.6)."""
-        return wcc_data(wcc_attr_of(before), self.encoded(after))
+    def encoded_once(self, file: File) -> bytes:
+        """The same of a file that is new: it will be another one when it is asked for."""
+        return fattr3_of(file, self._fsid)
+
+    def wcc(self, before: File, after: File) -> bytes:
+        """What a client's cache needs to know whether only this call changed the file (RFC 1813 2.6), encoded."""
+        return _pack_wcc_data(1, *_wcc_attr_words(before), 1, *_fattr3_words(after, self._fsid))
 
 
 def fattr3_of(file: File, fsid: int) -> bytes:
     """RFC 1813 2.6, encoded."""
-    id_, inode, state = file
-    links, mtime, ctime = (
-        (inode.links, inode.mtime, inode.ctime) if state is None else (state.links, state.mtime, state.ctime)
-    )
-    return _pack_fattr3(
+    return _pack_fattr3(*_fattr3_words(file, fsid))
+
+
+def _fattr3_words(file: File, fsid: int) -> tuple[int, ...]:
+    inode, state = file.inode, file.state
+    if state is None:
+        links, mtime, ctime = inode.links, inode.mtime, inode.ctime
+    else:
+        links, mtime, ctime = state.links, state.mtime, state.ctime
+    atime = inode.atime
+    changed, changed_rest = time_of(ctime)
+    # Most often they are the same moment, of a new file all three.
+    modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
+    accessed, accessed_rest = (modified, modified_rest) if atime == mtime else time_of(atime)
+    return (
         inode.type,
         inode.mode,
         links,
@@ -73,16 +85,22 @@ def fattr3_of(file: File, fsid: int) -> bytes:
         inode.device_major,
         inode.device_minor,
         fsid,
-        id_,
-        *time_of(inode.atime),
-        *time_of(mtime),
-        *time_of(ctime),
+        file.id,
+        accessed,
+        accessed_rest,
+        modified,
+        modified_rest,
+        changed,
+        changed_rest,
     )
 
 
-def wcc_attr_of(file: File) -> bytes:
-    """RFC 1813 2.6, encoded."""
-    return _pack_wcc_attr(file.inode.size, *time_of(file.mtime), *time_of(file.ctime))
+def _wcc_attr_words(file: File) -> tuple[int, ...]:
+    inode, state = file.inode, file.state
+    mtime, ctime = (inode.mtime, inode.ctime) if state is None else (state.mtime, state.ctime)
+    changed, changed_rest = time_of(ctime)
+    modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
+    return inode.size, modified, modified_rest, changed, changed_rest
 
 
 def time_of(moment: int) -> tuple[int, int]:

@@ -1,19 +1,20 @@
 """The procedures that change names and attributes.
 
-SETATTR and CREATE are coroutines, because setting a size may have to wait for content; otherwise they do not wait.  All
-of these are remembered by the replay cache [NFS-5], and refused on a read-only share.
+Setting a size may have to wait for content: that makes SETATTR a coroutine, and a CREATE that asks for it.  All of
+these are remembered by the replay cache [NFS-5], and refused on a read-only share.
 """
 
 from dittofs.files import io, namespace
-from dittofs.files.attributes import NOTHING, SetAttributes, set_attributes
-from dittofs.files.inodes import Change, load
-from dittofs.files.namespace import Created, CreateMode
+from dittofs.files.attributes import set_attributes
+from dittofs.files.inodes import load
+from dittofs.files.namespace import CreateMode
 from dittofs.files.records import FileType
 from dittofs.files.renaming import rename as rename_file
+from dittofs.files.values import NOTHING, Change, File, SetAttributes
 from dittofs.model.errors import WrongType
 from dittofs.model.ids import FileId
 from dittofs.protocols.nfs3.attributes import nanoseconds_of, set_attributes_of
-from dittofs.protocols.nfs3.serving import Visitor, attributes_at, failing, metadata, run, waiting, wcc_at
+from dittofs.protocols.nfs3.serving import Visitor, Waits, attributes_at, failing, metadata, run, waiting, wcc_at
 from dittofs.protocols.nfs3.types import (
     CREATE3args,
     CREATE3res,
@@ -55,15 +56,15 @@ from dittofs.protocols.nfs3.types import (
     devicedata3,
     ftype3,
     specdata3,
-    wcc_data,
 )
 from dittofs.rpc.program import Call
 from dittofs.stores.tables import View
 
-CREATE_MODES = {
+EXCLUSIVE = createmode3.EXCLUSIVE
+CREATE_MODES: dict[int, CreateMode] = {
     createmode3.UNCHECKED: CreateMode.UNCHECKED,
     createmode3.GUARDED: CreateMode.GUARDED,
-    createmode3.EXCLUSIVE: CreateMode.EXCLUSIVE,
+    EXCLUSIVE: CreateMode.EXCLUSIVE,
 }
 NO_DEVICE = specdata3(0, 0)
 
@@ -92,42 +93,51 @@ def _set_attributes(view: View, visitor: Visitor, id_: FileId, wanted: SetAttrib
     return set_attributes(view, visitor.identity, load(view, id_), wanted, guard)
 
 
-@waiting(
+def _sets_size(args: CREATE3args) -> bool:
+    how = args.how
+    return how.discriminant != EXCLUSIVE and how.value.size is not None
+
+
+async def _create_and_truncate(call: Call, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREATE3resok:
+    """The file may be there already, with content."""
+    volume = visitor.volume
+    created: Change = await volume.transactions.perform(_create, visitor, id_, args, is_relaxed=volume.is_relaxed)
+    file = created.file
+    if created.truncate_to is not None:
+        wanted = SetAttributes(size=created.truncate_to)
+        change = await io.set_attributes(volume, visitor.identity, file.id, wanted, guard=visitor.guard)
+        file = change.after
+    return CREATE3resok(*_made(visitor, file, created.before, created.after))
+
+
+@metadata(
     8,
     CREATE3args,
     CREATE3res,
     handle="where.dir",
     failure=failing(CREATE3res, CREATE3resfail, dir_wcc=wcc_at("where.dir")),
     is_change=True,
-    is_replayed=True,
+    waits=Waits(_sets_size, _create_and_truncate),
 )
-async def create(call: Call, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREATE3resok:
+def create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREATE3resok:
     """RFC 1813 3.3.8."""
-    created: Created = await run(call, visitor, _create, visitor, id_, args)
-    file = created.file
-    if created.truncate_to is not None:
-        wanted = SetAttributes(size=created.truncate_to)
-        change = await io.set_attributes(visitor.volume, visitor.identity, file.id, wanted, guard=visitor.guard)
-        file = change.after
-    return CREATE3resok(
-        visitor.volume.codec.encode(file.id),
-        visitor.attributes.encoded(file),
-        visitor.attributes.wcc(created.before, created.after),
-    )
+    created = _create(view, visitor, id_, args)
+    return CREATE3resok(*_made(visitor, created.file, created.before, created.after))
 
 
-def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Created:
-    how = args.how.discriminant
-    is_exclusive = how == createmode3.EXCLUSIVE
+def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Change:
+    how = args.how
+    mode = CREATE_MODES[how.discriminant]
+    is_exclusive = mode is CreateMode.EXCLUSIVE
     return namespace.create(
         view,
         visitor.volume.tree,
         visitor.identity,
         load(view, id_),
         args.where.name,
-        NOTHING if is_exclusive else set_attributes_of(args.how.value),
-        CREATE_MODES[createmode3(how)],
-        args.how.value if is_exclusive else b"",
+        NOTHING if is_exclusive else set_attributes_of(how.value),
+        mode,
+        how.value if is_exclusive else b"",
     )
 
 
@@ -145,7 +155,7 @@ def mkdir(view: View, visitor: Visitor, id_: FileId, args: MKDIR3args) -> MKDIR3
     made = namespace.make_directory(
         view, visitor.volume.tree, visitor.identity, load(view, id_), args.where.name, wanted
     )
-    return MKDIR3resok(*_made(visitor, made))
+    return MKDIR3resok(*_made(visitor, made.file, made.before, made.after))
 
 
 @metadata(
@@ -167,7 +177,7 @@ def symlink(view: View, visitor: Visitor, id_: FileId, args: SYMLINK3args) -> SY
         args.symlink.symlink_data,
         set_attributes_of(args.symlink.symlink_attributes),
     )
-    return SYMLINK3resok(*_made(visitor, made))
+    return SYMLINK3resok(*_made(visitor, made.file, made.before, made.after))
 
 
 @metadata(
@@ -196,19 +206,13 @@ def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> MKNOD3
         device.specdata1,
         device.specdata2,
     )
-    return MKNOD3resok(*_made(visitor, made))
+    return MKNOD3resok(*_made(visitor, made.file, made.before, made.after))
 
 
-def _made(visitor: Visitor, change: Change) -> tuple[bytes, bytes, wcc_data]:
+def _made(visitor: Visitor, file: File, before: File, after: File) -> tuple[bytes, bytes, bytes]:
     """Handle, attributes and the directory of a new file: what every maker answers with."""
-    file = change.file
-    assert file is not None, "something was made"
     attributes = visitor.attributes
-    return (
-        visitor.volume.codec.encode(file.id),
-        attributes.encoded(file),
-        attributes.wcc(change.before, change.after),
-    )
+    return visitor.volume.codec.encode(file.id), attributes.encoded_once(file), attributes.wcc(before, after)
 
 
 @metadata(
@@ -249,21 +253,15 @@ def rmdir(view: View, visitor: Visitor, id_: FileId, args: RMDIR3args) -> RMDIR3
 )
 def rename(view: View, visitor: Visitor, id_: FileId, args: RENAME3args) -> RENAME3resok:
     """RFC 1813 3.3.14."""
-    to = visitor.same_share(args.to.dir)
-    done = rename_file(
-        view,
-        visitor.volume.tree,
-        visitor.identity,
-        load(view, id_),
-        args.from_.name,
-        load(view, to),
-        args.to.name,
-    )
-    attributes = visitor.attributes
-    return RENAME3resok(
-        attributes.wcc(done.from_before, done.from_after),
-        attributes.wcc(done.to_before, done.to_after),
-    )
+    to = args.to
+    from_directory = to_directory = load(view, id_)
+    if to.dir != args.from_.dir:
+        to_directory = load(view, visitor.same_share(to.dir))
+    tree, identity = visitor.volume.tree, visitor.identity
+    done = rename_file(view, tree, identity, from_directory, args.from_.name, to_directory, to.name)
+    wcc = visitor.attributes.wcc
+    from_wcc = wcc(done.from_before, done.from_after)
+    return RENAME3resok(from_wcc, from_wcc if to_directory is from_directory else wcc(done.to_before, done.to_after))
 
 
 @metadata(
@@ -278,6 +276,5 @@ def link(view: View, visitor: Visitor, id_: FileId, args: LINK3args) -> LINK3res
     """RFC 1813 3.3.15."""
     directory = load(view, visitor.same_share(args.link.dir))
     change = namespace.link(view, visitor.volume.tree, visitor.identity, load(view, id_), directory, args.link.name)
-    assert change.file is not None, "a link is one of a file"
     attributes = visitor.attributes
     return LINK3resok(attributes.encoded(change.file), attributes.wcc(change.before, change.after))

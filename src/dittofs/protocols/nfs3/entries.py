@@ -14,10 +14,10 @@ from itertools import accumulate
 
 from dittofs.files.cookies import END_OF_PLACES, FIRST_PLACE
 from dittofs.files.handles import HANDLE_BYTES
-from dittofs.files.inodes import File
 from dittofs.files.namespace import list_self_and_parent
 from dittofs.files.records import Entry
 from dittofs.files.runs import Run, bounds_of, halvings_for, read_run
+from dittofs.files.values import File
 from dittofs.files.volume import Volume
 from dittofs.model.errors import TooSmall
 from dittofs.model.ids import FileId

@@ -7,10 +7,11 @@ transaction driver.  A *waiting* one is a coroutine, for content.
 
 from collections.abc import Callable, Coroutine
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dittofs.clients.host_ids import HostsAt
-from dittofs.files.inodes import File, load
+from dittofs.files.inodes import load
+from dittofs.files.values import File
 from dittofs.files.volume import Volume
 from dittofs.locks.mandatory import LockGuard
 from dittofs.locks.service import LockService
@@ -35,6 +36,14 @@ VISITORS_KEPT = 8192
 
 Metadata = TypeVar("Metadata", bound=Callable[..., Any])
 Waiting = TypeVar("Waiting", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+
+class Waits(NamedTuple):
+    """The calls of a metadata procedure that have to wait all the same, told by their arguments, and the coroutine
+    function ``(call, visitor, file id, arguments) -> success arm`` that answers them."""
+
+    is_for: Callable[[Any], bool]
+    function: Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Visitor:
@@ -134,6 +143,7 @@ def metadata(
     failure: Failure,
     is_change: bool = False,
     is_lasting: bool = False,
+    waits: Waits | None = None,
 ) -> Callable[[Metadata], Metadata]:
     """Register a function ``(view, visitor, file id, arguments) -> success arm``.  `handle` says where in the
     arguments the handle is that decides about the share.  The answer of one that `is_lasting` depends on nothing but
@@ -149,6 +159,8 @@ def metadata(
                 share.check_writable()
                 if share.volume.is_frozen:
                     raise TryLater(f"{share.name} stands still for a moment, for a backup")
+            if waits is not None and waits.is_for(args):
+                raise MustWait(waits.function(call, visitor, id_, args))
             volume = share.volume
             transactions = volume.transactions
             try:
@@ -200,21 +212,16 @@ def waiting(
         return visitor, id_
 
     def register(function: Waiting) -> Waiting:
-        async def answer(call: Call, args: Any) -> Any:
+        # A plain function in either case: mypyc loses a coroutine function that stands beside another in here.
+        def answer(call: Call, args: Any) -> Any:
             visitor, id_ = come_to(call, args)
-            return await function(call, visitor, id_, args)
-
-        def answer_at_once(call: Call, args: Any) -> Any:
-            assert at_once is not None, "registered only then"
-            visitor, id_ = come_to(call, args)
-            found = at_once(visitor, id_, args)
+            found = None if at_once is None else at_once(visitor, id_, args)
             if found is None:
                 raise MustWait(function(call, visitor, id_, args))
             return found
 
-        handler = answer if at_once is None else answer_at_once
-        handler.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(handler)
+        answer.__name__ = function.__name__.rstrip("_")
+        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(answer)
         return function
 
     return register
@@ -262,7 +269,7 @@ def wcc_at(handle: str) -> Part:
     """`wcc_data` of the file with this handle: a failed call changed nothing, so both sides are as it is now."""
     handle_in = attrgetter(handle)
 
-    def part(call: Call, args: Any) -> wcc_data:
+    def part(call: Call, args: Any) -> wcc_data | bytes:
         found = _as_it_is(call, handle_in(args))
         return wcc_data(None, None) if found is None else found[0].attributes.wcc(found[1], found[1])
 

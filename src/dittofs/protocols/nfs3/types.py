@@ -13,6 +13,7 @@ from dittofs.xdr.types import (
     MayBeEncoded,
     Opaque,
     OpaqueView,
+    Remembered,
     String,
     XdrUnion,
     struct,
@@ -152,6 +153,19 @@ class wcc_data:
     after: post_op_attr
 
 
+encoded_wcc_data = Annotated[wcc_data | bytes, MayBeEncoded()]
+
+
+@struct
+class whole_wcc_data:
+    """`wcc_data` with both of its parts, which then has one size; not in the RFC."""
+
+    has_before: bool
+    before: wcc_attr
+    has_after: bool
+    after: fattr3
+
+
 post_op_fh3 = nfs_fh3 | None
 
 
@@ -225,12 +239,12 @@ class SETATTR3args:
 
 @struct
 class SETATTR3resok:
-    obj_wcc: wcc_data
+    obj_wcc: encoded_wcc_data
 
 
 @struct
 class SETATTR3resfail:
-    obj_wcc: wcc_data
+    obj_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -363,7 +377,7 @@ class WRITE3args:
 
 @struct
 class WRITE3resok:
-    file_wcc: wcc_data
+    file_wcc: encoded_wcc_data
     count: count3
     committed: stable_how
     verf: writeverf3
@@ -371,7 +385,7 @@ class WRITE3resok:
 
 @struct
 class WRITE3resfail:
-    file_wcc: wcc_data
+    file_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -397,19 +411,19 @@ class createhow3(XdrUnion):
 @struct
 class CREATE3args:
     where: diropargs3
-    how: createhow3
+    how: Annotated[createhow3, Remembered()]
 
 
 @struct
 class CREATE3resok:
     obj: post_op_fh3
     obj_attributes: post_op_attr
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @struct
 class CREATE3resfail:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -422,19 +436,19 @@ class CREATE3res(XdrUnion):
 @struct
 class MKDIR3args:
     where: diropargs3
-    attributes: sattr3
+    attributes: Annotated[sattr3, Remembered()]
 
 
 @struct
 class MKDIR3resok:
     obj: post_op_fh3
     obj_attributes: post_op_attr
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @struct
 class MKDIR3resfail:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -460,12 +474,12 @@ class SYMLINK3args:
 class SYMLINK3resok:
     obj: post_op_fh3
     obj_attributes: post_op_attr
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @struct
 class SYMLINK3resfail:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -500,12 +514,12 @@ class MKNOD3args:
 class MKNOD3resok:
     obj: post_op_fh3
     obj_attributes: post_op_attr
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @struct
 class MKNOD3resfail:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -522,12 +536,12 @@ class REMOVE3args:
 
 @struct
 class REMOVE3resok:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @struct
 class REMOVE3resfail:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -544,12 +558,12 @@ class RMDIR3args:
 
 @struct
 class RMDIR3resok:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @struct
 class RMDIR3resfail:
-    dir_wcc: wcc_data
+    dir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -567,14 +581,14 @@ class RENAME3args:
 
 @struct
 class RENAME3resok:
-    fromdir_wcc: wcc_data
-    todir_wcc: wcc_data
+    fromdir_wcc: encoded_wcc_data
+    todir_wcc: encoded_wcc_data
 
 
 @struct
 class RENAME3resfail:
-    fromdir_wcc: wcc_data
-    todir_wcc: wcc_data
+    fromdir_wcc: encoded_wcc_data
+    todir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -593,13 +607,13 @@ class LINK3args:
 @struct
 class LINK3resok:
     file_attributes: post_op_attr
-    linkdir_wcc: wcc_data
+    linkdir_wcc: encoded_wcc_data
 
 
 @struct
 class LINK3resfail:
     file_attributes: post_op_attr
-    linkdir_wcc: wcc_data
+    linkdir_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)
@@ -796,13 +810,13 @@ class COMMIT3args:
 
 @struct
 class COMMIT3resok:
-    file_wcc: wcc_data
+    file_wcc: encoded_wcc_data
     verf: writeverf3
 
 
 @struct
 class COMMIT3resfail:
-    file_wcc: wcc_data
+    file_wcc: encoded_wcc_data
 
 
 @union(nfsstat3)

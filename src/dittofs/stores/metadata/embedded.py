@@ -177,6 +177,10 @@ class EmbeddedMetadataStore(MetadataStore):
     def is_congested(self) -> bool:
         return self._aside is not None and self._active_bytes >= self._fold_bytes and self._folded < self._set_aside
 
+    @property
+    def can_flush_at_once(self) -> bool:
+        return not self._is_guarded and not self._is_reverting and not self.is_congested and self._log.has_room
+
     def apply(self, changes: Sequence[Change]) -> None:
         if self._is_guarded:
             self._admit(changes)

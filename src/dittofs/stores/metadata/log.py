@@ -29,6 +29,7 @@ from dittofs.stores.system_errors import store_error
 
 BLOCK_BYTES = 512
 VERSION = 1
+SMALL_FRAME_BYTES = 64 << 10
 
 _HEADER = struct.Struct("<8sI16sQQ")  # magic, version, store, serial, first batch; a checksum follows
 _HEADER_MAGIC = b"DITTOLOG"
@@ -139,6 +140,11 @@ class Log:
                 self._discard(plan[0][0])
             raise
         self._count()
+
+    @property
+    def has_room(self) -> bool:
+        """A small frame fits where the log is now, without another segment."""
+        return self._current is not None and self._current.room_for(SMALL_FRAME_BYTES)
 
     def restart(self, first: int) -> None:
         """Go on with batch `first` in another segment: what the current one holds from there on never happened."""
