@@ -125,28 +125,27 @@ class LockWatch:
     def decided(
         self, request: Acquire | Reserve | None, outcome: object | None, effects: Sequence[Effect], now: float
     ) -> None:
-        kind = type(outcome)
         if request is not None:
             self._asked(request, outcome, now)
-        if kind is LimitReached:
-            assert isinstance(outcome, LimitReached), "as its type says"
-            self._limits.add(outcome.limit)
         for effect in effects:
             if type(effect) is not Save:  # counted as a request that was granted
                 self._performed(effect, now)
-        if effects or kind is Blocked:
+        if type(outcome) is LimitReached:
+            self._limits.add(outcome.limit)
+        if effects or type(outcome) is Blocked:
             self.changes += 1
 
     def _asked(self, request: Acquire | Reserve, outcome: object | None, now: float) -> None:
+        share = request.file.share
         mode = _word_of(request.mode) if isinstance(request, Acquire) else "reservation"
         status = STATUSES.get(type(outcome), "other")
-        # A client that polls for a lock it waits for asks for nothing new [NLM-4].
-        if not (type(outcome) is Blocked and not outcome.is_new):
-            self._acquired.add(request.file.share, mode, status)
         if request.reclaim:
             self._reclaims.add(status)
+        if type(outcome) is Blocked and not outcome.is_new:
+            return  # a client that polls for a lock it waits for asks for nothing new [NLM-4]
+        self._acquired.add(share, mode, status)
         if type(outcome) is Granted and outcome.queued_at is not None:
-            self._blocking.observe(max(0.0, now - outcome.queued_at), request.file.share)
+            self._blocking.observe(max(0.0, now - outcome.queued_at), share)
         if type(outcome) is Deadlock:
             self._seen(outcome, now)
 

@@ -70,10 +70,8 @@ class Commits:
         """Record what is to be recorded, and tell the rest when that is durable; `file` is what was asked about."""
         if len(effects) == 1 and file is not None:
             effect = effects[0]
-            if isinstance(effect, Save) and effect.lock.file == file:
-                return self._write_one(file, effect.lock.id, effect.lock)
-            if isinstance(effect, Forget) and effect.lock.file == file:
-                return self._write_one(file, effect.lock.id, None)
+            if isinstance(effect, Save | Forget) and effect.lock.file == file:
+                return self._write_one(file, effect.lock.id, effect.lock if isinstance(effect, Save) else None)
         hold: Hold | None = None
         has_notices: bool | None = None
         about = file or _first_file(effects)
@@ -93,7 +91,7 @@ class Commits:
     def _write_one(self, file: FileRef, number: LockId, lock: Lock | None) -> Hold | None:
         """One record of the file: what nearly every call brings."""
         records = self.records[file.share]
-        hold = records.write({(records.shares[file.share], file.file, number): lock})
+        hold = records.write_one((records.shares[file.share], file.file, number), lock)
         if hold is None:
             return self.undurable.get(file)
         self._under_way(records, hold).files.add(file)

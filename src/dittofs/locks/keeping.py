@@ -147,7 +147,7 @@ class LockRecords:
         self.is_failing = False
         """The last batch with locks was lost."""
         self._reserved = 0
-        self._put_all: PutAll | None = getattr(transactions, "put_all", None)
+        self._put_all: PutAll | None = None if self.is_shared else getattr(transactions, "put_all", None)
         """The short way of a local store."""
 
     async def begin(self) -> int:
@@ -191,6 +191,12 @@ class LockRecords:
                 self._reserved = lock.id + IDS_AHEAD
                 node = NodeRecord(self.origin.epoch, False, self._reserved)
         return self._send(changes, node)
+
+    def write_one(self, key: LockKey, lock: Lock | None) -> Hold | None:
+        """The same for one lock: what nearly every call brings."""
+        if self._put_all is None or (lock is not None and lock.id >= self._reserved):
+            return self.write({key: lock})
+        return self._put_all(LOCKS, {key: lock})
 
     def _send(self, changes: dict[LockKey, Lock | None], node: NodeRecord | None) -> Hold | None:
         if node is None and self._put_all is not None:

@@ -147,12 +147,12 @@ class Granting:
     def _begin(self, ticket: Ticket, callback: Coroutine[Any, Any, None]) -> None:
         """Call as far as that goes without waiting, and leave the rest to a task: the next holder hears that he has the
         lock before anything else is done.  Where many are called at once, they wait for their turn."""
-        rest: Coroutine[Any, Any, None] | Resumed = callback
+        rest = callback
         if len(self._running) < MAX_BEGUN_AT_ONCE:
             self._is_beginning = True
-            rest = Resumed(callback, callback.send(None))
+            rest = _rest_of(Resumed(callback, callback.send(None)))
             self._is_beginning = False
-        task = self._tasks[ticket] = asyncio.ensure_future(rest)
+        task = self._tasks[ticket] = asyncio.get_running_loop().create_task(rest)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -258,3 +258,7 @@ class Granting:
         self.results[result] += 1
         for watcher in self.watchers:
             watcher(result, seconds)
+
+
+async def _rest_of(begun: Resumed) -> None:
+    await begun
