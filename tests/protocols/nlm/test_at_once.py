@@ -1,4 +1,4 @@
-"""The short way of owners that are known: whatever changes between two of their calls counts for the second."""
+"""The short way of clients that are known: whatever changes between two of their calls counts for the second."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""LOCK, UNLOCK and TEST of owners that are known, at shares that this server decides about alone: answered at once.
+"""LOCK, UNLOCK and TEST of clients that are known, at shares that this server decides about alone: answered at once.
 
 The short way of what `procedures` does for everybody, by the same rules and in the same order.  Whatever is not as it
-nearly always is (a first call, a client that was silent, a file that is not durable yet, anything wrong) is left to
+nearly always is (a client's first lock, one that was silent, a file that is not durable yet, anything wrong) is left to
 the procedure itself: these functions then answer None, and have changed nothing.
 """
 

@@ -207,7 +207,6 @@ async def test(call: Call, args: Any, dialect: Dialect) -> Any:
     await target.check_access()
     owner = services.owner(call, wanted.caller_name, wanted.svid, wanted.oh)
     await services.hear(owner)
-    services.remember(call, wanted, target, owner)
     lock = await services.locks.test(target.file, owner, span, _mode(args.exclusive))
     if lock is None:
         return dialect.testres(args.cookie, dialect.testrply(dialect.statuses[GRANTED], None))
@@ -237,7 +236,6 @@ async def _lock(call: Call, args: Any, dialect: Dialect, *, state: int) -> Any:
     owner = services.owner(call, wanted.caller_name, wanted.svid, wanted.oh)
     recorded = await services.register(call, target, wanted.caller_name, version=dialect.version, state=state)
     await services.hear(owner)
-    services.remember(call, wanted, target, owner)
     request = Acquire(
         target.file, owner, span, _mode(args.exclusive), wait=args.block, reclaim=args.reclaim, state=state
     )
@@ -270,7 +268,6 @@ async def unlock(call: Call, args: Any, dialect: Dialect) -> Any:
     target = services.target(call, held.fh)
     owner = services.owner(call, held.caller_name, held.svid, held.oh)
     await services.hear(owner)
-    services.remember(call, held, target, owner)
     outcome, call.hold = await services.locks.release(target.file, owner, span)
     return dialect.res(args.cookie, dialect.outcomes[type(outcome)])
 

@@ -44,8 +44,8 @@ class Target(NamedTuple):
 
 
 class Known:
-    """An owner of a client at a file of a share that this server decides about alone, as an earlier call brought them:
-    everything about them that stays the same, so that what follows can be answered at once."""
+    """An owner of a client at a file of a share that this server decides about alone: everything about them that stays
+    the same from call to call, so that they can be answered at once."""
 
     __slots__ = ("_credentials", "changes", "file", "identity", "owner", "share", "standing", "told", "volume")
 
@@ -125,24 +125,28 @@ class NlmServices:
         return owner
 
     def known(self, call: Call, lock: Any) -> Known | None:
-        """Who it is, if he was here before and nothing has changed; None also for one who was silent."""
+        """Who asks, and about what, if that can be answered at once; None also for a client that was silent."""
         key = (lock.fh, lock.oh, lock.svid, lock.caller_name, call.peer.address, id(call.credentials))
         known = self._known.get(key)
         if known is None or known.changes != self.shares.changes:
-            return None
+            known = self._meet(call, lock)
+            if known is None:
+                return None
+            if len(self._known) >= KNOWN_KEPT:
+                self._known.clear()
+            self._known[key] = known
         silent = self.granting.silent
         return known if not silent or known.owner.client not in silent else None
 
-    def remember(self, call: Call, lock: Any, target: Target, owner: Owner) -> None:
-        """The next call of this owner about this file can be answered at once."""
+    def _meet(self, call: Call, lock: Any) -> Known | None:
+        try:
+            target = self.target(call, lock.fh)
+        except (FileError, AuthenticationRefused):
+            return None
         if not self.locks.decides_alone(target.file.share):
-            return
-        key = (lock.fh, lock.oh, lock.svid, lock.caller_name, call.peer.address, id(call.credentials))
-        known = self._known.get(key)
-        if known is None or known.changes != self.shares.changes:
-            if len(self._known) >= KNOWN_KEPT:
-                self._known.clear()
-            self._known[key] = Known(target, owner, self.shares.changes, call.credentials)
+            return None
+        owner = self.owner(call, lock.caller_name, lock.svid, lock.oh)
+        return Known(target, owner, self.shares.changes, call.credentials)
 
     def is_registered(self, known: Known, call: Call, caller_name: bytes, version: int, state: int, now: float) -> bool:
         """Would `register` find nothing to do?  Then it need not be asked."""
