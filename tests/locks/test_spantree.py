@@ -27,6 +27,7 @@ def is_sound(node: object) -> None:
     """Every branch knows its nodes' first keys and how far they reach; all leaves are equally deep."""
     if isinstance(node, spantree._Branch):
         assert node.keys == [below.first() for below in node.nodes]
+        assert node.starts == [key[0] for key in node.keys]
         assert node.ends == [below.end for below in node.nodes]
         assert node.reach == [max(node.ends[: index + 1]) for index in range(len(node.ends))]
         assert node.end == max(node.ends)
@@ -35,6 +36,8 @@ def is_sound(node: object) -> None:
             is_sound(below)
     else:
         assert isinstance(node, spantree._Leaf)
+        assert node.starts == [item.start for item in node.items]
+        assert node.reach == [max(item.end for item in node.items[: index + 1]) for index in range(len(node.items))]
         assert node.end == max(item.end for item in node.items)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dittofs.locks.grace import RosterEntry
 from dittofs.locks.spantree import everything
 from dittofs.locks.state import LockState
-from dittofs.locks.values import Acquire, Lock, Mode, Owner
+from dittofs.locks.values import Acquire, Lock, Owner
 from dittofs.locks.waiting import Waiter, older
 from dittofs.model.ids import ClientId, FileRef, LockId, ShareName, Ticket
 
@@ -187,9 +187,9 @@ class Inspector:
         return [
             ShareView(
                 share=share,
-                shared=counts.held[Mode.SHARED],
-                exclusive=counts.held[Mode.EXCLUSIVE],
-                reservations=counts.held[Mode.RESERVATION],
+                shared=counts.shared,
+                exclusive=counts.exclusive,
+                reservations=counts.reservations,
                 waiting=counts.waiting,
             )
             for share, counts in sorted(self._state.holdings.shares.items())

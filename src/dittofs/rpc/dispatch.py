@@ -6,14 +6,14 @@ stepped once at once, and becomes a task only if it really has to wait.
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn
 
 import structlog
 
 from dittofs.metrics.counting import ProcedureCounts
 from dittofs.model.errors import FileError
-from dittofs.model.later import Later
+from dittofs.model.later import Later, Resumed
 from dittofs.rpc.credentials import CallReader, Credentials
 from dittofs.rpc.messages import (
     CREDENTIAL_START,
@@ -335,7 +335,7 @@ class Dispatcher:
         except Exception as error:  # as in _answer
             reply = self._error_reply(entry, call, arguments, error)
         else:
-            rest = _Resumed(coroutine, waits_for)
+            rest = Resumed(coroutine, waits_for)
             task = asyncio.ensure_future(self._finish(entry, call, arguments, rest, deliver, self._arrived))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -343,7 +343,7 @@ class Dispatcher:
         return self._now_or_held(entry, call, arguments, reply, deliver)
 
     async def _finish(
-        self, entry: _Entry, call: Call, arguments: Any, rest: "_Resumed", deliver: Deliver, arrived: float
+        self, entry: _Entry, call: Call, arguments: Any, rest: Resumed, deliver: Deliver, arrived: float
     ) -> None:
         try:
             reply: Chunks | None = self._answer_with(entry, call, arguments, await rest)
@@ -423,28 +423,6 @@ class _Begun:
 
     def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
         raise AssertionError("there is no answer yet that could be held")
-
-
-class _Resumed:
-    """The rest of a coroutine whose first step has been taken: hands on the future it waits for."""
-
-    __slots__ = ("_coroutine", "_waits_for")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], waits_for: Any):
-        self._coroutine = coroutine
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, waits_for = self._coroutine, self._waits_for
-        while True:
-            try:
-                sent, thrown = (yield waits_for), None
-            except BaseException as error:  # cancellation is the coroutine's to handle
-                sent, thrown = None, error
-            try:
-                waits_for = coroutine.send(sent) if thrown is None else coroutine.throw(thrown)
-            except StopIteration as stop:
-                return stop.value
 
 
 def _number(xid: bytes | memoryview) -> int:

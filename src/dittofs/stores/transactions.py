@@ -14,14 +14,13 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError, NoSpace, StoreFailure
 from dittofs.model.ids import FileId
 from dittofs.stores.api import Change, MetadataStore, StoreError, StoreFull
 from dittofs.stores.committing import Committer
-from dittofs.stores.tables import NamedTable, Table, all_tables
+from dittofs.stores.counters import COUNTERS, FILE_IDS, Reservation
+from dittofs.stores.tables import Table, all_tables
 from dittofs.stores.unchanged import Changes, Trail, Unchanged
 
 K = TypeVar("K")
@@ -38,16 +37,6 @@ _key_of = itemgetter(0)
 _value_of = itemgetter(1)
 
 Settled = Callable[[FileError | None], None]
-
-
-class Reservation(msgspec.Struct, frozen=True, array_like=True):
-    """Every number below this may be in use."""
-
-    end: int
-
-
-COUNTERS: NamedTable[Reservation] = NamedTable("counter", b"c", Reservation)
-FILE_IDS = b"file-id"
 
 
 class Batch:
