@@ -261,6 +261,23 @@ def test_what_is_kept_stays_within_its_bound(world: World) -> None:
     assert cache._kept, "something is kept at all"
 
 
+def test_of_a_directory_that_is_too_large_a_part_is_kept() -> None:
+    world = local_world(MemoryMetadataStore())
+    share = world.add_share()
+    cache = EntryCache(share.volume, world.nfs3.attributes_of(share), capacity=60_000)
+    world.nfs3._entries[share] = cache
+    nfs, root = world.nfs(ROOT), world.root()
+    for number in range(200):
+        nfs.create(root, b"%d" % number)
+    found = set()
+    for _ in range(6):
+        before = dict(cache._kept)
+        assert len(list(nfs.list_directory(root))) == 202
+        found = {key for key, kept in cache._kept.items() if before.get(key) is kept}
+    assert len(found) > len(cache._kept) // 3
+    world.close()
+
+
 def test_entries_that_were_lost_with_their_batch_are_not_listed(tmp_path: Path) -> None:
     """The clock stands still: the directory's state after the next change is equal to the one that was lost."""
     failures = 0
