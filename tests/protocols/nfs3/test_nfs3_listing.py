@@ -35,7 +35,7 @@ from dittofs.testing.shared_memory import MemorySharedStore, SharedMemory
 from dittofs.xdr.types import decode_exactly, encoded
 from tests.protocols.world import ALICE, ROOT, World
 
-STEPS = 120
+STEPS = 100
 NAMES = [b"%d" % number for number in range(60)]
 NOW = 1_700_000_000_000_000_000
 
