@@ -17,6 +17,9 @@ from dittofs.xdr.types import Chunks
 LARGE_ANSWER: Final = 16 * 1024
 """An answer with more than this is sent in its pieces; a smaller one is cheaper to join."""
 
+CALL_BYTES_LEAST: Final = 40
+"""What is shorter is not a call; a call of NULL with nothing in its credential is so long."""
+
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
@@ -84,6 +87,10 @@ class Conversation:
             stop = start + length
             if length < 0 or stop > end:
                 break
+            position = stop
+            if length < CALL_BYTES_LEAST:
+                self.serve(data[start:stop])
+                continue
             known = answers.get(data[start + 4 : stop])
             if known is not None and known.witness.is_unchanged():
                 dispatcher.count_remembered(known.counts)
@@ -95,7 +102,6 @@ class Conversation:
                 series = all_series.get(data[start + 4 : stop - SERIES_BYTES])
                 if series is None or not self._go_on(series, data[start : start + 4], data[stop - SERIES_BYTES : stop]):
                     self.serve(data[start:stop])
-            position = stop
         return position
 
     def _go_on(self, series: Series, xid: bytes, rest: bytes) -> bool:
