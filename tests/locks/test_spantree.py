@@ -8,7 +8,7 @@ import pytest
 
 from dittofs.locks import spantree
 from dittofs.locks.spans import END
-from dittofs.locks.spantree import Bag, SpanTree, added, count, everything, overlapping, removed
+from dittofs.locks.spantree import Bag, SpanTree, added, behind, count, everything, overlapping, removed
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ def test_a_bag_is_a_list(seed: int) -> None:
             high = low + choose.choice([1, 2, 7])
             assert list(overlapping(bag, low, high)) == plain(items, low, high)
             assert count(bag) == len(items)
+            place = (low, choose.randrange(number + 1))
+            assert list(behind(bag, place)) == [item for item in plain(items, 0, END) if (item.start, item.id) > place]
             if isinstance(bag, SpanTree):
                 is_sound(bag._root)
         assert list(everything(bag)) == plain(items, 0, END)

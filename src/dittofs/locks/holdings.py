@@ -74,6 +74,12 @@ class OwnerState:
     def all_tickets(self) -> list[Waiter]:
         return [] if self.tickets is None else [waiter for on_file in self.tickets.values() for waiter in on_file]
 
+    def is_waiting(self) -> bool:
+        """Has he requests in a queue?  Those that are offered are in none."""
+        return self.tickets is not None and any(
+            waiter.is_queued for on_file in self.tickets.values() for waiter in on_file
+        )
+
     def ranges(self, file: FileRef) -> Bag[Lock]:
         """His own ranges: disjoint, in order; offers are not among them."""
         if self._bags is not None:

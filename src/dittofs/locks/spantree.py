@@ -114,6 +114,9 @@ class _Leaf(Generic[T]):
             return ()
         return [item for item in self.items[first:stop] if item.end > start]
 
+    def behind(self, key: Key) -> Iterator[T]:
+        return iter(self.items[bisect_right(self.items, key, key=_key) :])
+
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)
 
@@ -233,6 +236,12 @@ class _Branch(Generic[T]):
             if ends[index] > start:
                 yield from nodes[index].overlapping(start, end)
 
+    def behind(self, key: Key) -> Iterator[T]:
+        first = max(bisect_right(self.keys, key) - 1, 0)
+        yield from self.nodes[first].behind(key)
+        for node in self.nodes[first + 1 :]:
+            yield from node
+
     def __iter__(self) -> Iterator[T]:
         for node in self.nodes:
             yield from node
@@ -269,6 +278,9 @@ class SpanTree(Generic[T]):
                 break
             node = node.nodes[first]
         return node.overlapping(start, end)
+
+    def behind(self, key: Key) -> Iterator[T]:
+        return self._root.behind(key)
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._root)
@@ -308,6 +320,13 @@ def everything(bag: Bag[T]) -> Iterator[T]:
     if bag is None:
         return iter(())
     return iter(bag) if isinstance(bag, SpanTree) else iter((bag,))
+
+
+def behind(bag: Bag[T], key: Key) -> Iterator[T]:
+    """Everything that comes after a start and an id, in that order."""
+    if isinstance(bag, SpanTree):
+        return bag.behind(key)
+    return iter((bag,)) if bag is not None and (bag.start, bag.id) > key else iter(())
 
 
 def count(bag: Bag[T]) -> int:

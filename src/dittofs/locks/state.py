@@ -154,7 +154,7 @@ class LockState:
     @staticmethod
     def got(turn: Turn, file: FileState, owner: OwnerState, lock: Lock) -> None:
         """What he got can close a cycle if he waits himself and somebody waits for what he got."""
-        if owner.tickets is not None and file.queue is not None and queued(owner):
+        if file.queue is not None and owner.is_waiting():
             if any(True for _ in file.queue.conflicting(lock.start, lock.end, lock.mode, owner)):
                 turn.touched.append(owner)
 
