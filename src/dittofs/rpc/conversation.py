@@ -17,8 +17,8 @@ from dittofs.xdr.types import Chunks
 LARGE_ANSWER: Final = 16 * 1024
 """An answer with more than this is sent in its pieces; a smaller one is cheaper to join."""
 
-CALL_BYTES_LEAST: Final = 40
-"""What is shorter is not a call; a call of NULL with nothing in its credential is so long."""
+SHORTEST_CALL: Final = 40
+"""Six words and two empty credentials (RFC 5531 9); what is shorter is none."""
 
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
@@ -88,7 +88,7 @@ class Conversation:
             if length < 0 or stop > end:
                 break
             position = stop
-            if length < CALL_BYTES_LEAST:
+            if length < SHORTEST_CALL:  # nothing that could be known
                 self.serve(data[start:stop])
                 continue
             known = answers.get(data[start + 4 : stop])
@@ -129,9 +129,7 @@ class Conversation:
         self._on_late()
 
     def _frame(self, reply: Chunks) -> None:
-        size = 0
-        for piece in reply:
-            size += len(piece)
+        size = sum(map(len, reply))
         self.out.append(mark_of(size))
         self.out.extend(reply)
         if size > LARGE_ANSWER:
