@@ -131,7 +131,7 @@ def servers(arguments: argparse.Namespace, peers: Peers) -> Iterator[Target]:
     yield peers.ours("memory", 13001, metadata="memory", content="memory")
     yield peers.ours("embedded", 13002, metadata="embedded", content="directory")
     if has_ganesha():
-        yield peers.ganesha()[0]
+        yield from peers.ganesha()
 
 
 def main() -> int:

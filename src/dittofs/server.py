@@ -117,7 +117,6 @@ class Server:
             self._nfs.locks = self._locks
             await self._open_shares(node)
             self._begun = self._run_begun(node)
-            self._nfs.spawn = self._dispatcher.spawn
             self._dispatcher.add(NFS3, self._nfs)
             self._dispatcher.add(MOUNT3, self._mounting)
             self._dispatcher.add(MOUNT1, self._mounting)

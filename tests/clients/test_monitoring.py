@@ -37,11 +37,11 @@ class Site:
     async def lock(self, caller: Caller, start: int = 0, *, wait: bool = False) -> Any:
         """A LOCK as NLM performs it; the outcome, when it is durable."""
         told, hold = (EXPORT, *astuple(caller)), None
-        if not self.hosts.is_current(told):
+        if not self.hosts.standing(told):
             client = self.hosts.heard(caller)
             hold = await self.hosts.lock_asked(EXPORT, caller)
             if hold is None:
-                self.hosts.keep_current(told, client)
+                self.hosts.keep_standing(told, client)
         owner = Owner("owner", host_id(caller.name, caller.address))
         request = Acquire(FILE, owner, Span(start, start + 1), EXCLUSIVE, wait=wait, state=caller.state)
         outcome, own = await self.run.service.acquire(request)
@@ -380,10 +380,10 @@ async def test_what_a_client_tells_again_is_not_looked_at_again_until_something_
     told = (EXPORT, *astuple(A))
     async with site() as here:
         await here.lock(A)
-        assert not here.hosts.is_current(told), "the first time its record was not durable yet"
+        assert not here.hosts.standing(told), "the first time its record was not durable yet"
         await here.lock(A)
         here.clock.advance(5)
-        assert here.hosts.is_current(told)
+        assert here.hosts.standing(told)
         [client] = here.hosts.registry.of_adapter(ADAPTER)
         assert client.last_seen == here.run.service.now()
         for change in (
@@ -392,11 +392,15 @@ async def test_what_a_client_tells_again_is_not_looked_at_again_until_something_
             here.hosts.forget(host_id(b"a", "192.0.2.1")),
             here.lock(B, 7),
         ):
+            before = here.hosts.standing(told)
+            assert before is not None
+            assert before.is_good
             await change
-            assert not here.hosts.is_current(told)
+            assert not here.hosts.standing(told)
+            assert not before.is_good, "who remembers it looks again too"
             await here.lock(A)
             await here.lock(A)
-            assert here.hosts.is_current(told)
+            assert here.hosts.standing(told)
             assert await here.recorded() != []
 
 

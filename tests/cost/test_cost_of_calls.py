@@ -63,15 +63,19 @@ class Bench:
         self.xid = 1
         self.root = self.call(MNT, b"/export").value.fhandle
         self.file = self.call(EXCHANGES["CREATE"], self.creating(b"some-name.txt")).value.obj
+        made = t.MKDIR3args(t.diropargs3(self.root, b"directory"), attributes(mode=0o755))
+        self.directory = self.call(EXCHANGES["MKDIR"], made).value.obj
+        for number in range(100):
+            self.call(EXCHANGES["CREATE"], self.creating(b"listed-%d" % number, self.directory))
         self.call(EXCHANGES["WRITE"], t.WRITE3args(self.file, 0, 4096, t.stable_how.UNSTABLE, bytes(4096)))
 
     def close(self) -> None:
         self.loop.run_until_complete(self.server.stop())
         self.loop.close()
 
-    def creating(self, name: bytes) -> t.CREATE3args:
+    def creating(self, name: bytes, directory: bytes | None = None) -> t.CREATE3args:
         how = t.createhow3(t.createmode3.UNCHECKED, attributes(mode=0o644))
-        return t.CREATE3args(t.diropargs3(self.root, name), how)
+        return t.CREATE3args(t.diropargs3(directory or self.root, name), how)
 
     def records(self, exchange: Exchange, arguments: Callable[[int], Any], count: int) -> list[bytes]:
         self.xid += count
@@ -88,7 +92,7 @@ class Bench:
     def converse(self, records: list[bytes]) -> None:
         """All of them, as they come over a stream, where answers are remembered."""
         conversation = Conversation(
-            self.server._dispatcher, self.peer, bool, max_record=1 << 20, max_unanswered=CALLS, max_large=1 << 20
+            self.server._dispatcher, self.peer, bool, bool, max_record=1 << 20, max_unanswered=CALLS
         )
         for start in range(0, len(records), TURN):
             conversation.serve_all(b"".join(map(frame, records[start : start + TURN])), 0)
@@ -143,6 +147,9 @@ REQUESTS: dict[str, Callable[[Bench, int], list[bytes]]] = {
     "CREATE": nfs("CREATE", lambda bench, xid: bench.creating(b"file-%d" % xid)),
     "READ 4 KiB": nfs("READ", lambda bench, _: t.READ3args(bench.file, 0, 4096)),
     "WRITE 4 KiB": nfs("WRITE", lambda bench, _: t.WRITE3args(bench.file, 0, 4096, t.stable_how.UNSTABLE, bytes(4096))),
+    "READDIRPLUS": nfs(
+        "READDIRPLUS", lambda bench, _: t.READDIRPLUS3args(bench.directory, 0, bytes(8), 65_536, 65_536)
+    ),
     "LOCK and UNLOCK": lock_and_unlock,
 }
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from dittofs.files import io, namespace, recovery
+from dittofs.files import at_once, io, namespace, recovery
 from dittofs.files.attributes import set_attributes
 from dittofs.files.io import Stability
 from dittofs.files.namespace import CreateMode
@@ -25,7 +25,8 @@ from dittofs.model.errors import (
     StoreFailure,
 )
 from dittofs.model.identity import Identity
-from dittofs.model.ids import FileId
+from dittofs.model.ids import ContentId, FileId
+from dittofs.model.unread import Unread
 from tests.files.world import ALICE, BOB, ROOT, SHARE, At, World
 
 T = TypeVar("T")
@@ -725,3 +726,111 @@ def test_a_cancelled_cut_opens_the_gate_again(world: World) -> None:
         assert await content(world, file) == b"hello!"
 
     run(work())
+
+
+# Without waiting.
+
+
+def write_now(
+    world: World, file: FileId, offset: int, data: bytes, stability: Stability = UNSTABLE_WRITE, who: Identity = ALICE
+) -> io.WriteResult | None:
+    world.transactions.now += 1_000
+    return at_once.write(world.volume, who, file, offset, data, stability, None)
+
+
+def test_what_is_at_hand_is_read_and_written_at_once(world: World) -> None:
+    file = make(world)
+    world.content.is_quick = True
+    before = world.load(file)
+    result = write_now(world, file, 0, b"hello world")
+    assert result == (before, world.load(file), UNSTABLE_WRITE)
+    assert result.after.mtime == result.after.ctime > before.ctime
+    assert write_now(world, file, 5, b"") == (result.after, result.after, UNSTABLE_WRITE)
+    assert at_once.read(world.volume, ALICE, file, 6, 3, None) == (result.after, b"wor", False)
+    assert at_once.read(world.volume, ALICE, file, 6, 100, None) == (result.after, b"world", True)
+    assert at_once.read(world.volume, ALICE, file, 11, 1, None) == (result.after, b"", True)
+    with pytest.raises(AccessDenied):
+        write_now(world, file, 0, b"x", who=BOB)
+    with pytest.raises(FileTooBig):
+        write_now(world, file, MAX_FILE_SIZE, b"x")
+    run(io.commit(world.volume, file))
+    world.lose_power()
+    run(recovery.recover(world.volume))
+    assert run(content(world, file)) == b"hello world"
+
+
+def test_nothing_is_told_at_once_that_is_not_durable(world: World) -> None:
+    file = make(world, mode=0o600)
+    world.content.is_quick = True
+    world.transactions.hold = object()
+    for who in (ALICE, BOB):  # an error tells something too
+        assert at_once.read(world.volume, who, file, 0, 1, None) is None
+        assert write_now(world, file, 0, b"x", who=who) is None
+    assert not world.content.current
+
+
+def test_what_has_to_wait_is_not_done_at_once(world: World) -> None:
+    file = make(world)
+    assert write_now(world, file, 0, b"the store waits") is None
+    world.content.is_quick = True
+    assert write_now(world, file, 0, b"for the disk", FILE_SYNC) is None
+    assert write_now(world, file, 10, b"for a cut over the gap") is None
+    assert not world.content.current
+    assert at_once.read(world.volume, ALICE, file, 0, 1, None) == (world.load(file), b"", True)
+    run(io.truncate(world.volume, ALICE, file, 5))
+    assert at_once.read(world.volume, ALICE, file, 0, 5, None) is None, "a hole at the end"
+    world.content.is_full = True
+    assert write_now(world, file, 0, b"for room") is None
+    assert not world.volume.dirty
+
+
+def test_nobody_writes_at_once_while_a_file_is_cut(world: World) -> None:
+    async def work() -> None:
+        file = make(world)
+        await write(world, file, 0, b"hello world")
+        world.content.pause("truncate")
+        cut = asyncio.ensure_future(io.truncate(world.volume, ALICE, file, 5))
+        await world.content.reached["truncate"].wait()
+        world.content.is_quick = True
+        assert write_now(world, file, 0, b"HELLO") is None
+        world.content.go_on("truncate")
+        await cut
+        assert write_now(world, file, 0, b"HELLO") is not None
+        assert await content(world, file) == b"HELLO"
+
+    run(work())
+
+
+def test_a_relaxed_share_writes_at_once_whatever_is_asked_for() -> None:
+    world = World(is_relaxed=True)
+    file = make(world)
+    world.content.is_quick = True
+    result = write_now(world, file, 0, b"x", DATA_SYNC)
+    assert result is not None
+    assert result.stability is FILE_SYNC
+
+
+def test_too_many_shadows_are_not_made_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io, "MAX_SHADOWS", 1)
+    world.content.is_quick = True
+    assert write_now(world, make(world, b"one"), 0, b"x") is not None
+    assert write_now(world, make(world, b"two"), 0, b"x") is None
+
+
+def test_much_that_is_at_hand_is_left_to_the_socket(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = make(world)
+    world.content.is_quick = True
+    assert write_now(world, file, 0, b"x" * at_once.UNREAD_BYTES) is not None
+    unread = Unread()
+    asked: list[tuple[int, int]] = []
+
+    def find(content: ContentId, offset: int, count: int) -> Unread:
+        asked.append((offset, count))
+        return unread
+
+    monkeypatch.setattr(world.content, "unread", find)
+    found = at_once.read(world.volume, ALICE, file, 0, 1 << 20, None)
+    assert found == (world.load(file), unread, True)
+    assert asked == [(0, at_once.UNREAD_BYTES)]
+    found = at_once.read(world.volume, ALICE, file, 1, 1 << 20, None)
+    assert found == (world.load(file), b"x" * (at_once.UNREAD_BYTES - 1), True)

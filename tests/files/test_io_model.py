@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dittofs.files import io, namespace, recovery
+from dittofs.files import at_once, io, namespace, recovery
 from dittofs.files.io import Stability
 from dittofs.files.namespace import CreateMode
 from dittofs.files.values import SetAttributes
@@ -23,6 +23,7 @@ class Write(NamedTuple):
     offset: int
     data: bytes
     stability: Stability = Stability.UNSTABLE
+    at_once: bool = False
 
 
 class Cut(NamedTuple):
@@ -32,6 +33,7 @@ class Cut(NamedTuple):
 class Read(NamedTuple):
     offset: int
     count: int
+    at_once: bool = False
 
 
 class Commit(NamedTuple):
@@ -45,9 +47,10 @@ writes = st.builds(
     st.integers(0, LONGEST),
     st.sampled_from([b"A", b"BB", b"CCC", b"DDDD"]),
     st.sampled_from([Stability.UNSTABLE, Stability.UNSTABLE, Stability.FILE_SYNC]),
+    st.booleans(),
 )
 cuts = st.builds(Cut, st.integers(0, LONGEST))
-reads = st.builds(Read, st.integers(0, LONGEST), st.integers(1, LONGEST))
+reads = st.builds(Read, st.integers(0, LONGEST), st.integers(1, LONGEST), st.booleans())
 steps = st.one_of(writes, writes, cuts, st.just(Commit()))
 
 
@@ -65,14 +68,26 @@ def applied(content: bytes, step: Step) -> bytes:
 def start(world: World, file: FileId, step: Step) -> Coroutine[Any, Any, Any]:
     world.transactions.now += 1_000
     match step:
-        case Write(offset, data, stability):
-            return io.write(world.volume, ALICE, file, offset, data, stability)
+        case Write():
+            return write(world, file, step)
         case Cut(size):
             return io.truncate(world.volume, ALICE, file, size)
-        case Read(offset, count):
-            return io.read(world.volume, ALICE, file, offset, count)
+        case Read():
+            return read(world, file, step)
         case Commit():
             return io.commit(world.volume, file)
+
+
+async def write(world: World, file: FileId, step: Write) -> io.WriteResult:
+    offset, data, stability, world.content.is_quick = step
+    done = at_once.write(world.volume, ALICE, file, offset, data, stability, None)
+    return done or await io.write(world.volume, ALICE, file, offset, data, stability)
+
+
+async def read(world: World, file: FileId, step: Read) -> io.ReadResult:
+    offset, count, world.content.is_quick = step
+    found = at_once.read(world.volume, ALICE, file, offset, count, None)
+    return found or await io.read(world.volume, ALICE, file, offset, count)
 
 
 def make(world: World) -> FileId:
@@ -106,7 +121,7 @@ class Expectation:
 
     def finish(self, step: Step) -> None:
         match step:
-            case Commit() | Write(_, _, Stability.FILE_SYNC):
+            case Commit() | Write(stability=Stability.FILE_SYNC):
                 self.versions = [self.current]
             case Cut():
                 self.versions = self.versions[len(self.versions) // 2 :]

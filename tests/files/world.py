@@ -89,7 +89,7 @@ class MemoryView:
 class MemoryTransactions:
     """Runs procedures over dicts.  `lose_power` takes back everything that was not made durable."""
 
-    hold = None
+    hold: Any = None
     is_shared = False
 
     def __init__(self) -> None:
@@ -160,6 +160,8 @@ class FragileContent(ContentStore):
         self.removed: set[ContentId] = set()
         """What a loss of power would bring back."""
         self.is_full = False
+        self.is_quick = False
+        """Whether reading and writing need not wait."""
         self.fails_to: set[str] = set()
         self.paused: dict[str, asyncio.Event] = {}
         self.reached: dict[str, asyncio.Event] = {}
@@ -189,8 +191,19 @@ class FragileContent(ContentStore):
         await self._step("read")
         return self.current.get(content, b"")[offset : offset + count]
 
+    def read_now(self, content: ContentId, offset: int, count: int) -> Buffer | None:
+        return self.current.get(content, b"")[offset : offset + count] if self.is_quick else None
+
     async def write(self, content: ContentId, offset: int, data: Buffer) -> None:
         await self._step("write")
+        self._write_or_fail(content, offset, data)
+
+    def write_now(self, content: ContentId, offset: int, data: Buffer) -> bool:
+        if self.is_quick:
+            self._write_or_fail(content, offset, data)
+        return self.is_quick
+
+    def _write_or_fail(self, content: ContentId, offset: int, data: Buffer) -> None:
         if self.is_full:
             # The worst that a store may do: half of it is there.
             self._write(content, offset, bytes(data)[: (len(data) + 1) // 2])

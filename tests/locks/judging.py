@@ -323,6 +323,8 @@ class Judged:
         model = self.model
         for file in range(model.files):
             locks = self.table.inspect.locks_of_file(self.file(file))
+            assert self.table.inspect.locks_after(self.file(file), (0, 0), 1000) == locks
+            assert self.table.inspect.count_of_file(self.file(file)) == len(locks)
             for index, lock in enumerate(locks):
                 for other in locks[index + 1 :]:
                     self._check_pair(lock, other)

@@ -8,7 +8,7 @@ import pytest
 
 from dittofs.locks import spantree
 from dittofs.locks.spans import END
-from dittofs.locks.spantree import Bag, SpanTree, added, count, everything, overlapping, removed
+from dittofs.locks.spantree import Bag, SpanTree, added, behind, count, everything, overlapping, removed
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ def is_sound(node: object) -> None:
     """Every branch knows its nodes' first keys and how far they reach; all leaves are equally deep."""
     if isinstance(node, spantree._Branch):
         assert node.keys == [below.first() for below in node.nodes]
+        assert node.starts == [key[0] for key in node.keys]
         assert node.ends == [below.end for below in node.nodes]
         assert node.reach == [max(node.ends[: index + 1]) for index in range(len(node.ends))]
         assert node.end == max(node.ends)
@@ -35,6 +36,8 @@ def is_sound(node: object) -> None:
             is_sound(below)
     else:
         assert isinstance(node, spantree._Leaf)
+        assert node.starts == [item.start for item in node.items]
+        assert node.reach == [max(item.end for item in node.items[: index + 1]) for index in range(len(node.items))]
         assert node.end == max(item.end for item in node.items)
 
 
@@ -56,6 +59,8 @@ def test_a_bag_is_a_list(seed: int) -> None:
             high = low + choose.choice([1, 2, 7])
             assert list(overlapping(bag, low, high)) == plain(items, low, high)
             assert count(bag) == len(items)
+            place = (low, choose.randrange(number + 1))
+            assert list(behind(bag, place)) == [item for item in plain(items, 0, END) if (item.start, item.id) > place]
             if isinstance(bag, SpanTree):
                 is_sound(bag._root)
         assert list(everything(bag)) == plain(items, 0, END)

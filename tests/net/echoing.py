@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import time
+import zlib
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from dittofs.rpc.calling import Exchange
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.program import Call, NoAnswer, Peer, Program
 from dittofs.rpc.replay import ReplayCache
-from dittofs.xdr.types import Opaque, uint32
+from dittofs.xdr.types import Opaque, OpaqueView, uint32
 
 NUMBER, VERSION = 0x2000_0001, 1
 ECHO = Exchange("ECHO", NUMBER, VERSION, 1, uint32, uint32)
@@ -23,6 +24,9 @@ LATER = Exchange("LATER", NUMBER, VERSION, 2, uint32, uint32)
 NEVER = Exchange("NEVER", NUMBER, VERSION, 3, uint32, uint32)
 CALL_BACK = Exchange("CALL_BACK", NUMBER, VERSION, 4, uint32, uint32)
 LARGE = Exchange("LARGE", NUMBER, VERSION, 5, uint32, Annotated[bytes, Opaque(max=1 << 20)])
+Data = Annotated[bytes | bytearray | memoryview, OpaqueView(max=1 << 20)]
+CHECK = Exchange("CHECK", NUMBER, VERSION, 6, Data, uint32)
+CHECK_LATER = Exchange("CHECK_LATER", NUMBER, VERSION, 7, Data, uint32)
 BACK = Exchange("BACK", NUMBER, VERSION, 9, uint32, None)
 
 PROGRAM = Program("ECHO", NUMBER, VERSION)
@@ -66,6 +70,19 @@ def call_back(call: Call, port: int) -> int:
 def large(call: Call, size: int) -> bytes:
     call.services.large += 1
     return bytes(size)
+
+
+@PROGRAM.procedure(6, Data, uint32)
+def check(call: Call, data: memoryview) -> int:
+    return zlib.crc32(data)
+
+
+@PROGRAM.procedure(7, Data, uint32)
+async def check_later(call: Call, data: memoryview) -> int:
+    """Looks at the data when others have been served."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return zlib.crc32(data)
 
 
 class Served:

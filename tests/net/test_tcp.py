@@ -1,14 +1,16 @@
 """RPC over TCP: what a connection does with records, answers, limits and calls of our own."""
 
 import asyncio
+import random
 import struct
+import zlib
 
 import pytest
 
 from dittofs.rpc.calling import Exchange, xid_of
 from dittofs.rpc.messages import accept_stat, accepted
 from dittofs.rpc.records import Reassembler, frame
-from tests.net.echoing import BACK, CALL_BACK, ECHO, LARGE, LATER, NEVER, Served, serving, until
+from tests.net.echoing import BACK, CALL_BACK, CHECK, CHECK_LATER, ECHO, LARGE, LATER, NEVER, Served, serving, until
 
 
 class Connection:
@@ -70,6 +72,29 @@ async def test_records_come_in_any_pieces_and_fragments(size: int) -> None:
             await asyncio.sleep(0)
         for _ in range(5):
             assert ECHO.decode(await client.record(), 1) == 5
+
+
+@pytest.mark.parametrize("piece", [5_000, 131_072, 1 << 22])
+async def test_large_records_arrive_whole_whatever_comes_between(piece: int) -> None:
+    """[NFS-6]: they stay where they were received, also while others are received and while nobody answers."""
+    sizes = (300_000, 300_000, 300_000, 10, 70_000, 65_000, 1_000_000, 300_000, 4, 0, 130_900, 131_200)
+    async with serving() as served:
+        clients = [await Connection.to(served) for _ in range(3)]
+        expected: list[dict[int, int]] = [{} for _ in clients]
+        streams = [b"", b"", b""]
+        for xid, size in enumerate(sizes * 2):
+            for number in range(len(clients)):
+                data = random.Random(xid * 3 + number).randbytes(size)
+                expected[number][xid] = zlib.crc32(data)
+                streams[number] += frame((CHECK_LATER if xid % 3 == 1 else CHECK).encode(xid, data))
+        for start in range(0, max(map(len, streams)), piece):
+            for client, stream in zip(clients, streams, strict=True):
+                client.writer.write(stream[start : start + piece])
+            await asyncio.sleep(0)
+        for client, answers in zip(clients, expected, strict=True):
+            while answers:
+                record = await client.record()
+                assert CHECK.decode(record, xid_of(record)) == answers.pop(xid_of(record))
 
 
 async def test_a_call_of_our_own_goes_over_the_peers_connection() -> None:

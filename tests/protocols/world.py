@@ -46,7 +46,7 @@ class DirectTransport(Transport):
         self._peer = peer
         self._late = asyncio.Event()
         self._conversation = Conversation(
-            world.dispatcher, peer, self._late.set, max_record=1 << 21, max_unanswered=16, max_large=1 << 22
+            world.dispatcher, peer, self._late.set, bool, max_record=1 << 21, max_unanswered=16
         )
         self.sizes: list[int] = []
         """Of the replies, in the order they came."""

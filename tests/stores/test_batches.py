@@ -9,8 +9,9 @@ import pytest
 
 from dittofs.model.errors import FileError, StoreFailure
 from dittofs.stores.api import Change
+from dittofs.stores.counters import COUNTERS, FILE_IDS, Reservation
 from dittofs.stores.tables import NamedTable, View
-from dittofs.stores.transactions import COUNTERS, FILE_IDS, Batch, LocalTransactions, Reservation
+from dittofs.stores.transactions import Batch, LocalTransactions
 from tests.locks.world import FaultStore
 
 TABLE: NamedTable[Reservation] = COUNTERS

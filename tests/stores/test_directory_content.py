@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -180,6 +181,57 @@ def test_names_of_new_files_are_flushed_with_them(tmp_path: Path, monkeypatch: p
         assert flushed == [f"{share}/000/00"]
 
     asyncio.run(story())
+    store.close()
+
+
+@pytest.mark.parametrize("count", [11, 200_000])
+def test_what_was_just_written_is_at_hand(tmp_path: Path, count: int) -> None:
+    store = DirectoryContentStore(tmp_path / "store")
+    store.open()
+    assert store.write_now(ONE, 0, b"a" * count)
+    found = store.read_now(ONE, 0, count)
+    assert found is not None
+    assert bytes(found) == b"a" * count
+    store.close()
+
+
+def test_a_slice_of_a_file_that_was_cut_goes_on_with_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "is_cached", lambda *_: True)
+    store = DirectoryContentStore(tmp_path / "store")
+    store.open()
+    store.write_now(ONE, 0, b"a" * 100_000)
+    unread = store.unread(ONE, 0, 100_000)
+    assert unread is not None
+    asyncio.run(store.truncate(ONE, 10_000))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert unread.send(ours.fileno()) == 10_000
+    assert bytes(unread.rest(10_000)) == bytes(90_000)
+    assert bytes(unread.rest(9_999)) == b"a" + bytes(90_000)
+    store.close()
+
+
+def test_a_slice_keeps_its_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "is_cached", lambda *_: True)
+    before = len(os.listdir("/proc/self/fd"))
+    store = DirectoryContentStore(tmp_path / "store", open_files=1)
+    store.open()
+    store.write_now(ONE, 0, b"a" * 100_000)
+    unread = store.unread(ONE, 0, 100_000)
+    store.write_now(ContentId(SHARE, FileId(2)), 0, b"b" * 100_000)
+    assert unread is not None
+    assert bytes(unread.rest(0)) == b"a" * 100_000
+    store.close()
+    del unread
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_is_not_in_memory_is_not_given_to_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "is_cached", lambda *_: False)
+    store = DirectoryContentStore(tmp_path / "store")
+    store.open()
+    store.write_now(ONE, 0, b"a" * 100_000)
+    assert store.unread(ONE, 0, 100_000) is None
     store.close()
 
 

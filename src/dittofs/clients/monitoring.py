@@ -16,7 +16,7 @@ from dittofs.clients.host_ids import host_id, host_name, plain_address
 from dittofs.clients.records import ClientRecord, forget, load_own, save
 from dittofs.clients.registry import Client, ClientRegistry, TooManyClients
 from dittofs.clients.states import is_newer
-from dittofs.clients.watched import Caller, Watched, first_label, record_of, updated
+from dittofs.clients.watched import Caller, Standing, Watched, first_label, record_of, updated
 from dittofs.locks.keeping import Hold, JoinedHold, Transactions, send
 from dittofs.locks.outcomes import Reason
 from dittofs.locks.service import LockService
@@ -31,7 +31,7 @@ IDLE_SECONDS = 30.0
 """A record goes when its client has had nothing for so long: one that locks and unlocks in a loop keeps it, and a lock
 that is being decided upon is not left without."""
 
-CURRENT_KEPT = 8_192
+STANDINGS_KEPT = 8_192
 
 
 class Heard(Enum):
@@ -55,7 +55,7 @@ class HostMonitor:
         self._watched: dict[ClientId, Watched] = {}
         self._at: dict[str, dict[ClientId, None]] = {}
         self._full_until = 0.0
-        self._current: dict[tuple[Any, ...], tuple[Watched, Client]] = {}
+        self._standings: dict[tuple[Any, ...], Standing] = {}
         """What need not be looked at again; emptied whenever a client comes, changes or goes."""
 
     # Shares
@@ -79,30 +79,35 @@ class HostMonitor:
     def remove_share(self, share: ShareName) -> None:
         """A share that is not served any more; its records stay where they are."""
         transactions = self._shares.pop(share)
-        self._current.clear()
+        self._look_again()
         if transactions not in self._shares.values():
             for watched in self._watched.values():
                 watched.stores.pop(transactions, None)
 
     # What NLM asks
 
-    def is_current(self, call: tuple[Any, ...]) -> bool:
+    def standing(self, call: tuple[Any, ...]) -> Standing | None:
         """Has a call that told exactly this been through `heard` and `lock_asked`, with nothing to be done since?  The
         tuple is whatever the protocol knows of the share and the caller."""
-        found = self._current.get(call)
-        if found is None:
-            return False
-        watched, client = found
-        watched.touched_at = client.last_seen = self._locks.now()
-        return True
+        found = self._standings.get(call)
+        if found is not None:
+            found.heard(self._locks.now())
+        return found
 
-    def keep_current(self, call: tuple[Any, ...], client: Client) -> None:
+    def keep_standing(self, call: tuple[Any, ...], client: Client) -> Standing | None:
         """The next call that tells the same need not be looked at again, until anything changes."""
         watched = self._watched[client.id]
-        if not watched.pending and watched.rebooted_to is None:
-            if len(self._current) >= CURRENT_KEPT:
-                self._current.clear()
-            self._current[call] = (watched, client)
+        if watched.pending or watched.rebooted_to is not None:
+            return None
+        if len(self._standings) >= STANDINGS_KEPT:
+            self._look_again()
+        standing = self._standings[call] = Standing(watched, client)
+        return standing
+
+    def _look_again(self) -> None:
+        for standing in self._standings.values():
+            standing.is_good = False
+        self._standings.clear()
 
     def heard(self, caller: Caller) -> Client:
         """A client asks for something.  Raises TooManyClients."""
@@ -111,7 +116,7 @@ class HostMonitor:
 
     def _register(self, client: ClientId, name: bytes, address: str, local_address: str) -> Client:
         if self.registry.find(ADAPTER, client) is None:
-            self._current.clear()  # others may be forgotten to make room
+            self._look_again()  # others may be forgotten to make room
         return self.registry.seen(
             ADAPTER,
             client,
@@ -197,7 +202,7 @@ class HostMonitor:
 
     async def _gone(self, client: ClientId, reason: Reason, keep_state: int | None = None) -> Hold | None:
         """A disconnect as NLM knows it: what the client has goes at once, or when its TTL is over [CLIENT-1]."""
-        self._current.clear()
+        self._look_again()
         known = self.registry.find(ADAPTER, client)
         watched = self._watched.get(client)
         if known is not None and self.registry.ttl_seconds(known) > 0:
@@ -221,7 +226,7 @@ class HostMonitor:
     async def check_stale(self) -> None:
         """Due every `stale_check_seconds`: clients whose TTL is over lose their locks, and records that nobody needs
         any more go."""
-        self._current.clear()
+        self._look_again()
         now = self._locks.now()
         for client in self.registry.expired(now):
             watched = self._watched.get(client.id)
@@ -285,7 +290,7 @@ class HostMonitor:
 
     def _save(self, watched: Watched, stores: Iterable[Transactions]) -> list[Hold]:
         """Write the record where it belongs; if a batch with it is lost, it counts as not written."""
-        self._current.clear()
+        self._look_again()
         holds = []
         for transactions in [*stores]:
             hold = send(transactions, save, watched.record)
@@ -298,7 +303,7 @@ class HostMonitor:
         return holds
 
     def _drop(self, clients: Iterable[ClientId]) -> list[Hold]:
-        self._current.clear()
+        self._look_again()
         by_store: dict[Transactions, list[ClientRecord]] = {}
         for client in clients:
             watched = self._watched.pop(client, None)

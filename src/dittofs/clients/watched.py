@@ -6,6 +6,7 @@ import msgspec
 
 from dittofs.clients.host_ids import plain_address
 from dittofs.clients.records import ClientRecord
+from dittofs.clients.registry import Client
 from dittofs.clients.states import is_newer
 from dittofs.locks.keeping import Hold, Transactions
 from dittofs.model.ids import ClientId
@@ -41,6 +42,21 @@ class Watched:
         self.rebooted_to: int | None = None
         """Its state after a reboot whose clean-up waits for the TTL."""
         self.touched_at = now
+
+
+class Standing:
+    """A client that is known, recorded and as it says it is: its next lock asks for nothing of all that, as long as
+    this is good."""
+
+    __slots__ = ("_client", "_watched", "is_good")
+
+    def __init__(self, watched: Watched, client: Client):
+        self._watched = watched
+        self._client = client
+        self.is_good = True
+
+    def heard(self, now: float) -> None:
+        self._watched.touched_at = self._client.last_seen = now
 
 
 def first_label(name: bytes) -> bytes:

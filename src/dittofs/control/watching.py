@@ -20,10 +20,11 @@ from dittofs.locks.outcomes import (
     Reason,
     ReclaimRefused,
     Refuse,
+    Save,
     TimedOut,
     Wait,
 )
-from dittofs.locks.values import Acquire, Reserve
+from dittofs.locks.values import Acquire, Mode, Reserve
 from dittofs.metrics.counting import LOCK_BOUNDS
 from dittofs.metrics.families import Metrics
 
@@ -39,6 +40,15 @@ STATUSES: dict[type, str] = {
     LimitReached: "limit",
     TimedOut: "timeout",
 }
+
+
+EXPLICIT = Reason.EXPLICIT
+EXCLUSIVE = Mode.EXCLUSIVE
+
+
+def _word_of(mode: Mode) -> str:
+    """Its value: what an Enum makes of the question takes as long as all the rest of counting a lock."""
+    return "exclusive" if mode is EXCLUSIVE else mode.value
 
 
 class SeenDeadlock(NamedTuple):
@@ -115,17 +125,20 @@ class LockWatch:
     def decided(
         self, request: Acquire | Reserve | None, outcome: object | None, effects: Sequence[Effect], now: float
     ) -> None:
+        kind = type(outcome)
         if request is not None:
             self._asked(request, outcome, now)
-        if type(outcome) is LimitReached:
+        if kind is LimitReached:
+            assert isinstance(outcome, LimitReached), "as its type says"
             self._limits.add(outcome.limit)
         for effect in effects:
-            self._performed(effect, now)
-        if effects or type(outcome) is Blocked:
+            if type(effect) is not Save:  # counted as a request that was granted
+                self._performed(effect, now)
+        if effects or kind is Blocked:
             self.changes += 1
 
     def _asked(self, request: Acquire | Reserve, outcome: object | None, now: float) -> None:
-        mode = request.mode.value if isinstance(request, Acquire) else "reservation"
+        mode = _word_of(request.mode) if isinstance(request, Acquire) else "reservation"
         status = STATUSES.get(type(outcome), "other")
         # A client that polls for a lock it waits for asks for nothing new [NLM-4].
         if not (type(outcome) is Blocked and not outcome.is_new):
@@ -143,8 +156,8 @@ class LockWatch:
             assert isinstance(effect, Forget), "as its type says"
             if effect.reason is not Reason.REPLACED:
                 lock = effect.lock
-                self._released.add(lock.file.share, effect.reason.value)
-                self._held.observe(max(0.0, now - lock.acquired_at), lock.file.share, lock.mode.value)
+                self._released.add(lock.file.share, "explicit" if effect.reason is EXPLICIT else effect.reason.value)
+                self._held.observe(max(0.0, now - lock.acquired_at), lock.file.share, _word_of(lock.mode))
         elif kind is Offer:
             assert isinstance(effect, Offer), "as its type says"
             share = effect.request.file.share

@@ -18,6 +18,10 @@ class Gates:
         self._closed: dict[FileId, asyncio.Future[None]] = {}
         self._drained: dict[FileId, asyncio.Future[None]] = {}
 
+    def is_closed(self, file: FileId) -> bool:
+        """Whether somebody is alone inside, or waits to be."""
+        return file in self._closed
+
     async def enter(self, file: FileId) -> None:
         """Get in beside others."""
         while file in self._closed:

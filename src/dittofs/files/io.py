@@ -32,6 +32,7 @@ from dittofs.model.errors import (
 )
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId, ShareId
+from dittofs.model.unread import Unread
 from dittofs.stores.api import Buffer, StoreError, StoreFull
 from dittofs.stores.tables import View
 
@@ -49,7 +50,7 @@ class Stability(IntEnum):
 
 class ReadResult(NamedTuple):
     file: File
-    data: Buffer
+    data: Buffer | Unread
     at_end: bool
 
 
@@ -105,7 +106,7 @@ def _check_has_content(inode: Inode) -> None:
         raise InvalidArgument("only a regular file has content")
 
 
-def _check_size(volume: Volume, size: int) -> None:
+def check_size(volume: Volume, size: int) -> None:
     if size > volume.max_file_size:
         raise FileTooBig(f"up to byte {size}: a file has at most {volume.max_file_size}")
 
@@ -125,7 +126,7 @@ async def write(
 ) -> WriteResult:
     """RFC 1813 3.3.7.  DATA_SYNC is granted as FILE_SYNC: one flush makes both durable."""
     end = offset + len(data)
-    _check_size(volume, end)
+    check_size(volume, end)
     opened = await _enter_for_write(volume, identity, file, offset)
     if guard is not None:
         try:
@@ -303,7 +304,7 @@ async def set_attributes(
 ) -> Change:
     """RFC 1813 3.3.2, with or without a size."""
     perform = volume.transactions.perform
-    _check_size(volume, wanted.size or 0)
+    check_size(volume, wanted.size or 0)
     if wanted.size is None:
         return await perform(_set_attributes, identity, file, wanted, guard_ctime, is_relaxed=volume.is_relaxed)
     await volume.gates.close(file)

@@ -10,7 +10,7 @@ from dittofs.locks.outcomes import Effect, Forget, Save
 from dittofs.locks.sharing import Outdated
 from dittofs.locks.values import Lock
 from dittofs.model.errors import FileError, StoreFailure
-from dittofs.model.ids import FileRef, ShareName
+from dittofs.model.ids import FileRef, LockId, ShareName
 from dittofs.stores.api import StoreError
 
 Tell = Callable[[Sequence[Effect], FileError | None], None]
@@ -26,6 +26,13 @@ class _Flight:
         self.hold = hold
         self.records = records
         self.files: set[FileRef] = set()
+
+
+def _first_file(effects: Sequence[Effect]) -> FileRef | None:
+    for effect in effects:
+        if isinstance(effect, Save | Forget):
+            return effect.lock.file
+    return None
 
 
 class Commits:
@@ -61,7 +68,17 @@ class Commits:
 
     def keep(self, file: FileRef | None, effects: Sequence[Effect]) -> Hold | None:
         """Record what is to be recorded, and tell the rest when that is durable; `file` is what was asked about."""
-        hold, has_notices = self._write_to_one(file, effects) if file is not None else (None, None)
+        if len(effects) == 1 and file is not None:
+            effect = effects[0]
+            if isinstance(effect, Save) and effect.lock.file == file:
+                return self._write_one(file, effect.lock.id, effect.lock)
+            if isinstance(effect, Forget) and effect.lock.file == file:
+                return self._write_one(file, effect.lock.id, None)
+        hold: Hold | None = None
+        has_notices: bool | None = None
+        about = file or _first_file(effects)
+        if about is not None:
+            hold, has_notices = self._write_to_one(about, effects)
         if has_notices is None:
             hold, has_notices = self._write_to_all(effects), True
         if hold is None and file is not None:
@@ -71,6 +88,16 @@ class Commits:
                 self._tell(effects, None)
             else:
                 hold.when_settled(lambda error: self._tell(effects, error))
+        return hold
+
+    def _write_one(self, file: FileRef, number: LockId, lock: Lock | None) -> Hold | None:
+        """One record of the file: what nearly every call brings."""
+        records = self.records[file.share]
+        hold = records.write({(records.shares[file.share], file.file, number): lock})
+        if hold is None:
+            return self.undurable.get(file)
+        self._under_way(records, hold).files.add(file)
+        self.undurable[file] = hold
         return hold
 
     def _write_to_one(self, file: FileRef, effects: Sequence[Effect]) -> tuple[Hold | None, bool | None]:

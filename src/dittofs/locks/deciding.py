@@ -31,11 +31,17 @@ def acquire(state: LockState, turn: Turn, request: Acquire) -> Outcome:
     if grace_ends_at is not None:
         return InGrace(grace_ends_at)
     file, owner = state.holdings.file(request.file), state.holdings.owner(request.owner)
-    turn.left.append((file, owner))
     if owner.client.is_silent:
         heed(state, turn, owner.client.id)
+    outcome = _decide(state, turn, request, file, owner)
+    if type(outcome) is not Granted:
+        turn.left.append((file, owner))  # they may have been made for this request alone
+    return outcome
+
+
+def _decide(state: LockState, turn: Turn, request: Acquire, file: FileState, owner: OwnerState) -> Outcome:
     span, mode = request.span, request.mode
-    waiter = same_request(owner, request.file, span, mode)
+    waiter = None if owner.tickets is None else same_request(owner, request.file, span, mode)
     if waiter is not None and waiter.offer is not None:
         return Granted(settle(state, turn, waiter), waiter.id, waiter.queued_at)
     conflict = file.conflict(span.start, span.end, mode, owner.owner)
@@ -60,6 +66,8 @@ def _acquire_or_wait(
         verdict = state.remembered.take(request.owner, request.file, request.span, request.mode, now=turn.now)
         if verdict is not None:
             return verdict
+    if waiter is None and conflict is None and file.queue is None:
+        return _grant(state, turn, file, owner, request)
     thought_of = waiter or state.thought_of(request, file, owner, turn.now)
     if conflict is not None or state.graph.held_back_by(thought_of, thought_of) is not None:
         return Blocked(waiter.id, is_new=False) if waiter is not None else _wait(state, turn, thought_of)
@@ -93,6 +101,8 @@ def _grant(
 ) -> Granted | LimitReached:
     """Put the range down; nothing is in its way."""
     touching = state.holdings.touching(owner, file.ref, request.span)
+    if not touching:
+        return _grant_alone(state, turn, file, owner, request)
     for lock in touching:
         if _has_it_all(state, lock, request):
             return Granted(lock)
@@ -105,20 +115,41 @@ def _grant(
     return Granted(lock)
 
 
+def _grant_alone(
+    state: LockState, turn: Turn, file: FileState, owner: OwnerState, request: Acquire
+) -> Granted | LimitReached:
+    """What nearly every lock is: a range beside which its owner has no other."""
+    refusal = state.over_limit(1, file, owner)
+    if refusal is not None:
+        return refusal
+    start, end = request.span
+    lock = _new_lock(state, file, owner, start, end, turn.now, request)
+    state.put_down(turn, file, owner, lock)
+    return Granted(lock)
+
+
 def _combined(state: LockState, file: FileState, owner: OwnerState, change: Change, request: Acquire) -> Lock:
     assert change.merged is not None, "a new range is part of its own combination"
+    start, end = change.merged
+    return _new_lock(state, file, owner, start, end, change.acquired_at, request)
+
+
+def _new_lock(
+    state: LockState, file: FileState, owner: OwnerState, start: int, end: int, acquired_at: float, request: Acquire
+) -> Lock:
     return Lock(
-        id=state.new_lock_id(),
-        file=file.ref,
-        owner=owner.owner,
-        start=change.merged.start,
-        end=change.merged.end,
-        mode=request.mode,
-        acquired_at=change.acquired_at,
-        origin=state.origin,
-        state=request.state,
-        was_blocking=request.wait,
-        is_reclaim=request.reclaim,
+        state.new_lock_id(),
+        file.ref,
+        owner.owner,
+        start,
+        end,
+        request.mode,
+        acquired_at,
+        state.origin,
+        request.state,
+        None,
+        request.wait,
+        request.reclaim,
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EXCLUSIVE = Mode.EXCLUSIVE
 SHARED = Mode.SHARED
+RESERVATION = Mode.RESERVATION
 
 
 class ClientState:
@@ -73,6 +74,12 @@ class OwnerState:
     def all_tickets(self) -> list[Waiter]:
         return [] if self.tickets is None else [waiter for on_file in self.tickets.values() for waiter in on_file]
 
+    def is_waiting(self) -> bool:
+        """Has he requests in a queue?  Those that are offered are in none."""
+        return self.tickets is not None and any(
+            waiter.is_queued for on_file in self.tickets.values() for waiter in on_file
+        )
+
     def ranges(self, file: FileRef) -> Bag[Lock]:
         """His own ranges: disjoint, in order; offers are not among them."""
         if self._bags is not None:
@@ -91,6 +98,18 @@ class OwnerState:
             self._bags = {self._file: self._bag, file: bag}
             self._file = self._bag = None
 
+    def add_range(self, file: FileRef, lock: Lock) -> None:
+        if self._file is None and self._bags is None:
+            self._file, self._bag = file, lock
+        else:
+            self.keep_ranges(file, added(self.ranges(file), lock))
+
+    def remove_range(self, file: FileRef, lock: Lock) -> None:
+        if self._bag is lock:
+            self._file = self._bag = None
+        else:
+            self.keep_ranges(file, removed(self.ranges(file), lock))
+
     def files(self) -> list[FileRef]:
         """Where he holds ranges."""
         if self._bags is not None:
@@ -108,10 +127,12 @@ class OwnerState:
 class ShareCounts:
     """How many of each there are; the metrics ask at every scrape."""
 
-    __slots__ = ("held", "waiting")
+    __slots__ = ("exclusive", "reservations", "shared", "waiting")
 
     def __init__(self) -> None:
-        self.held = dict.fromkeys(Mode, 0)
+        self.shared = 0
+        self.exclusive = 0
+        self.reservations = 0
         self.waiting = 0
 
 
@@ -168,10 +189,6 @@ class FileState:
         for holders in (self.reservations or {}).values():
             yield from holders.values()
 
-    @property
-    def is_idle(self) -> bool:
-        return self.count == 0 and self.queue is None
-
 
 class Holdings:
     """All files, clients and owners of the table, and the true counts."""
@@ -213,44 +230,50 @@ class Holdings:
     def holder(self, lock: Lock) -> OwnerState:
         return self.clients[lock.owner.client].owners[lock.owner.id]
 
-    def drop_if_idle(self, file: FileState | None, owner: OwnerState | None) -> None:
-        if file is not None and file.is_idle:
+    def drop_if_idle(self, file: FileState, owner: OwnerState) -> None:
+        if file.count == 0 and file.queue is None:
             self.files.pop(file.ref, None)
-        if owner is not None and owner.is_idle:
-            client = owner.client
-            if client.owners.get(owner.owner.id) is owner:
-                del client.owners[owner.owner.id]
-            if not client.owners and self.clients.get(client.id) is client:
-                del self.clients[client.id]
+        if owner.is_idle:
+            client, number = owner.client, owner.owner.id
+            if client.owners.get(number) is owner:
+                del client.owners[number]
+                if not client.owners and self.clients.get(client.id) is client:
+                    del self.clients[client.id]
 
     def add(self, file: FileState, owner: OwnerState, lock: Lock) -> None:
         assert lock.owner is owner.owner, "a lock refers to its owner's one value"
-        if lock.mode is EXCLUSIVE:
+        mode = lock.mode
+        if mode is EXCLUSIVE:
             file.exclusive = added(file.exclusive, lock)
-        elif lock.mode is SHARED:
+            file.counts.exclusive += 1
+        elif mode is SHARED:
             file.shared = added(file.shared, lock)
+            file.counts.shared += 1
         else:
             self._add_reservation(file, owner, lock)
-        if not lock.is_offered and lock.mode is not Mode.RESERVATION:
-            owner.keep_ranges(file.ref, added(owner.ranges(file.ref), lock))
-        self._count(file, owner, lock, 1)
+            file.counts.reservations += 1
+        if mode is not RESERVATION and not lock.is_offered:
+            owner.add_range(file.ref, lock)
+        file.count += 1
+        owner.client.held += 1
+        self.total += 1
 
     def remove(self, file: FileState, owner: OwnerState, lock: Lock) -> None:
-        if lock.mode is EXCLUSIVE:
+        mode = lock.mode
+        if mode is EXCLUSIVE:
             file.exclusive = removed(file.exclusive, lock)
-        elif lock.mode is SHARED:
+            file.counts.exclusive -= 1
+        elif mode is SHARED:
             file.shared = removed(file.shared, lock)
+            file.counts.shared -= 1
         else:
             self._remove_reservation(file, owner, lock)
-        if not lock.is_offered and lock.mode is not Mode.RESERVATION:
-            owner.keep_ranges(file.ref, removed(owner.ranges(file.ref), lock))
-        self._count(file, owner, lock, -1)
-
-    def _count(self, file: FileState, owner: OwnerState, lock: Lock, step: int) -> None:
-        file.count += step
-        file.counts.held[lock.mode] += step
-        owner.client.held += step
-        self.total += step
+            file.counts.reservations -= 1
+        if mode is not RESERVATION and not lock.is_offered:
+            owner.remove_range(file.ref, lock)
+        file.count -= 1
+        owner.client.held -= 1
+        self.total -= 1
 
     def _add_reservation(self, file: FileState, owner: OwnerState, lock: Lock) -> None:
         assert lock.reservation is not None, "a reservation says what it reserves"

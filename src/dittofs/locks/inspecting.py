@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 
 from dittofs.locks.grace import RosterEntry
-from dittofs.locks.spantree import everything
+from dittofs.locks.spantree import behind, everything
 from dittofs.locks.state import LockState
-from dittofs.locks.values import Acquire, Lock, Mode, Owner
+from dittofs.locks.values import Acquire, Lock, Owner
 from dittofs.locks.waiting import Waiter, older
 from dittofs.model.ids import ClientId, FileRef, LockId, ShareName, Ticket
 
@@ -89,11 +91,20 @@ class Inspector:
     def locks_of_file(self, file: FileRef) -> list[Lock]:
         """In the order of their starts."""
         held = self._state.holdings.files.get(file)
-        return sorted(held.locks(), key=lambda lock: (lock.start, lock.id)) if held is not None else []
+        return sorted(held.locks(), key=_place) if held is not None else []
 
     def locks_after(self, file: FileRef, place: tuple[int, int], limit: int) -> list[Lock]:
-        """At most so many of them, from behind a place, which is a start and an id."""
-        return [lock for lock in self.locks_of_file(file) if (lock.start, lock.id) > place][:limit]
+        """At most so many of them, from behind a place, which is a start and an id: however many there are in all."""
+        held = self._state.holdings.files.get(file)
+        if held is None:
+            return []
+        reserved = [lock for holders in (held.reservations or {}).values() for lock in holders.values()]
+        parts = (
+            behind(held.exclusive, place),
+            behind(held.shared, place),
+            sorted((lock for lock in reserved if _place(lock) > place), key=_place),
+        )
+        return list(islice(merge(*parts, key=_place), limit))
 
     def count_of_file(self, file: FileRef) -> int:
         held = self._state.holdings.files.get(file)
@@ -187,9 +198,9 @@ class Inspector:
         return [
             ShareView(
                 share=share,
-                shared=counts.held[Mode.SHARED],
-                exclusive=counts.held[Mode.EXCLUSIVE],
-                reservations=counts.held[Mode.RESERVATION],
+                shared=counts.shared,
+                exclusive=counts.exclusive,
+                reservations=counts.reservations,
                 waiting=counts.waiting,
             )
             for share, counts in sorted(self._state.holdings.shares.items())
@@ -228,3 +239,7 @@ class Inspector:
             behind=tuple(behind),
             overtakes=tuple(overtakes),
         )
+
+
+def _place(lock: Lock) -> tuple[int, int]:
+    return lock.start, lock.id

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from dittofs.locks.records import decoded, encoded
+from dittofs.locks.records import NodeRecord, decoded, encoded
 from dittofs.locks.values import Lock, Origin
 from dittofs.model.errors import FileError, StoreFailure
 from dittofs.model.ids import FileRef, ShareId, ShareName
@@ -33,16 +33,6 @@ LOCKS_AT_ONCE = 2**31
 IDS_AHEAD = 65_536
 NODE_IDS = 2**44
 """Lock ids of one node begin at a multiple of this, if others were there before it."""
-
-
-class NodeRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a store knows of one server [KEEP-3]."""
-
-    epoch: int
-    is_clean: bool
-    """It was stopped, and did not crash."""
-    lock_ids_end: int
-    """Every lock id below this may have been used."""
 
 
 NODES: NamedTable[NodeRecord] = NamedTable("node", b"n", NodeRecord)

@@ -15,7 +15,7 @@ import structlog
 
 from dittofs.locks.agreeing import Agreement, settled
 from dittofs.locks.committing import Commits
-from dittofs.locks.keeping import Hold, LockRecords, NodeRecord, Transactions
+from dittofs.locks.keeping import Hold, LockRecords, Transactions
 from dittofs.locks.limits import LockLimits
 from dittofs.locks.outcomes import (
     Blocked,
@@ -31,6 +31,7 @@ from dittofs.locks.outcomes import (
     Released,
     Settled,
 )
+from dittofs.locks.records import NodeRecord
 from dittofs.locks.sharing import SharedLockRecords
 from dittofs.locks.spans import Span
 from dittofs.locks.table import LockTable
@@ -162,16 +163,19 @@ class LockService:
 
     # Ranges
 
+    def decides_alone(self, share: ShareName) -> bool:
+        """Are the share's locks this server's only?  Then what is decided `_here` is decided."""
+        return share not in self._shared
+
     async def acquire(self, request: Acquire) -> tuple[Outcome, Hold | None]:
         if request.file.share in self._shared:
-            return await self._agreement.decide(request.file, lambda: self._acquire(request))
-        return self._acquire(request)
+            return await self._agreement.decide(request.file, lambda: self.acquire_here(request, self.now()))
+        return self.acquire_here(request, self.now())
 
-    def _acquire(self, request: Acquire) -> tuple[Outcome, Hold | None]:
+    def acquire_here(self, request: Acquire, now: float) -> tuple[Outcome, Hold | None]:
         file = request.file
         if self._doubtful:
             self._reload(file)
-        now = self._offset + self._monotonic()
         outcome, effects = self._table.acquire(request, now)
         if type(outcome) is Blocked:
             self._arm()
@@ -180,16 +184,19 @@ class LockService:
     async def test(self, file: FileRef, owner: Owner, span: Span, mode: Mode) -> Lock | None:
         if file.share in self._shared:
             await self._agreement.catch_up(file)
+        return self.test_here(file, owner, span, mode)
+
+    def test_here(self, file: FileRef, owner: Owner, span: Span, mode: Mode) -> Lock | None:
         if self._doubtful:
             self._reload(file)
         return self._table.test(file, owner, span, mode)
 
     async def release(self, file: FileRef, owner: Owner, span: Span) -> tuple[Released | LimitReached, Hold | None]:
         if file.share in self._shared:
-            return await self._agreement.decide(file, lambda: self._release(file, owner, span))
-        return self._release(file, owner, span)
+            return await self._agreement.decide(file, lambda: self.release_here(file, owner, span))
+        return self.release_here(file, owner, span)
 
-    def _release(self, file: FileRef, owner: Owner, span: Span) -> tuple[Released | LimitReached, Hold | None]:
+    def release_here(self, file: FileRef, owner: Owner, span: Span) -> tuple[Released | LimitReached, Hold | None]:
         if self._doubtful:
             self._reload(file)
         now = self._offset + self._monotonic()

@@ -9,20 +9,18 @@ that was not the known one, the mark that it leaves is one that nobody knows, so
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import msgspec
-
 from dittofs.locks.keeping import (
     LAST,
     LOCKS_AT_ONCE,
     Hold,
     LockKey,
     LockRecords,
-    NodeRecord,
     Transactions,
     load_locks,
     send,
     write_locks,
 )
+from dittofs.locks.records import Mark, NodeRecord
 from dittofs.locks.values import Lock, Origin
 from dittofs.model.errors import TryLater
 from dittofs.model.ids import FileRef
@@ -32,15 +30,6 @@ FileKey = tuple[bytes, int]
 """Share and file."""
 
 MARKS_KEPT = 65_536
-
-
-class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """No two states of a file's locks have the same one."""
-
-    node: str
-    epoch: int
-    number: int
-    """Below zero if the node did not know what it changed."""
 
 
 MARKS: Table[FileKey, Mark] = Table("lock-mark", b"m", "8sQ", Mark)

@@ -8,12 +8,12 @@ Most files and most owners have one lock, so a `Bag` is nothing, one thing, or a
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-FANOUT = 32
+FANOUT = 64
 
 Key = tuple[int, int]
 
@@ -34,12 +34,27 @@ T = TypeVar("T", bound=Spanned)
 _key = attrgetter("start", "id")
 
 
+def _where_to_split(index: int) -> int:
+    """A node that is too full since something came in at `index`.  Who locks a file from its beginning to its end
+    leaves full nodes behind: fewer of them, and fewer levels."""
+    return FANOUT - FANOUT // 8 if index == FANOUT else FANOUT // 2
+
+
 class _Leaf(Generic[T]):
-    __slots__ = ("end", "items")
+    """Starts and reach are lists of their own: a search looks at a handful of numbers, and at no range that it does not
+    find.  In a table that is larger than the processor's caches that is most of what a search costs."""
+
+    __slots__ = ("items", "reach", "starts")
 
     def __init__(self, items: list[T]) -> None:
         self.items = items
-        self.end = max([item.end for item in items])
+        self.starts: list[int] = [item.start for item in items]
+        self.reach: list[int] = list(accumulate([item.end for item in items], max))
+        """How far the items up to each one reach."""
+
+    @property
+    def end(self) -> int:
+        return self.reach[-1] if self.reach else 0
 
     def first(self) -> Key:
         item = self.items[0]
@@ -50,47 +65,70 @@ class _Leaf(Generic[T]):
 
     def add(self, item: T, key: Key) -> "_Leaf[T] | None":
         """The new right neighbour, if this one became too full."""
-        items = self.items
-        items.insert(bisect_left(items, key, key=_key), item)
-        if len(items) > FANOUT:
-            right = _Leaf(items[FANOUT // 2 :])
-            del items[FANOUT // 2 :]
-            self.end = max([kept.end for kept in items])
-            return right
-        if item.end > self.end:
-            self.end = item.end
-        return None
+        items, starts, reach = self.items, self.starts, self.reach
+        start, number = key
+        index = bisect_right(starts, start)
+        while index and starts[index - 1] == start and items[index - 1].id > number:
+            index -= 1
+        items.insert(index, item)
+        starts.insert(index, start)
+        end = item.end
+        reach.insert(index, max(end, reach[index - 1]) if index else end)
+        for later in range(index + 1, len(reach)):
+            if reach[later] >= end:
+                break
+            reach[later] = end
+        if len(items) <= FANOUT:
+            return None
+        middle = _where_to_split(index)
+        right = _Leaf(items[middle:])
+        del items[middle:], starts[middle:], reach[middle:]
+        return right
 
     def remove(self, key: Key) -> None:
-        items = self.items
-        index = bisect_left(items, key, key=_key)
-        assert items[index].id == key[1], "what is removed must be in the tree"
-        end = items[index].end
-        del items[index]
-        if end == self.end:
-            self.end = max([kept.end for kept in items], default=0)
+        items, reach = self.items, self.reach
+        index = bisect_left(self.starts, key[0])
+        while items[index].id != key[1]:
+            index += 1
+        assert items[index].start == key[0], "what is removed must be in the tree"
+        del items[index], self.starts[index], reach[index]
+        so_far = reach[index - 1] if index else 0
+        for later in range(index, len(items)):
+            so_far = max(so_far, items[later].end)
+            if reach[later] == so_far:
+                break
+            reach[later] = so_far
 
     def absorb(self, right: "_Leaf[T]") -> None:
+        end = self.end
         self.items += right.items
-        self.end = max(self.end, right.end)
+        self.starts += right.starts
+        self.reach += [max(end, reach) for reach in right.reach]
 
-    def overlapping(self, start: int, end: int) -> Iterator[T]:
-        for item in self.items:
-            if item.start >= end:
-                return
-            if item.end > start:
-                yield item
+    def overlapping(self, start: int, end: int) -> Sequence[T]:
+        first = stop = bisect_left(self.starts, end)
+        reach = self.reach
+        while first and reach[first - 1] > start:
+            first -= 1
+        if first == stop:
+            return ()
+        return [item for item in self.items[first:stop] if item.end > start]
+
+    def behind(self, key: Key) -> Iterator[T]:
+        return iter(self.items[bisect_right(self.items, key, key=_key) :])
 
     def __iter__(self) -> Iterator[T]:
-        yield from self.items
+        return iter(self.items)
 
 
 class _Branch(Generic[T]):
-    __slots__ = ("end", "ends", "keys", "nodes", "reach")
+    __slots__ = ("end", "ends", "keys", "nodes", "reach", "starts")
 
     def __init__(self, nodes: "list[_Leaf[T] | _Branch[T]]") -> None:
         self.nodes = nodes
         self.keys: list[Key] = [node.first() for node in nodes]
+        self.starts: list[int] = [start for start, _ in self.keys]
+        """Of the keys: to search for a start takes half the memory of a search for a key."""
         self.ends: list[int] = [node.end for node in nodes]
         self.reach: list[int] = []
         """How far the nodes up to each one reach: it only grows, so that it can be searched by halves."""
@@ -113,24 +151,39 @@ class _Branch(Generic[T]):
         index = max(bisect_right(self.keys, key) - 1, 0)
         node = self.nodes[index]
         right = node.add(item, key)
-        self.keys[index] = node.first()
+        self._set_key(index, node.first())
         if right is not None:
             self.nodes.insert(index + 1, right)
             self.keys.insert(index + 1, right.first())
+            self.starts.insert(index + 1, right.first()[0])
             self.ends.insert(index + 1, right.end)
             self.ends[index] = node.end
             if len(self.nodes) > FANOUT:
-                return self._split()
+                return self._split(index + 1)
             self._measure()
         elif node.end != self.ends[index]:
-            self.ends[index] = node.end
-            self._measure()
+            self._set_end(index, node.end)
         return None
 
-    def _split(self) -> "_Branch[T]":
-        middle = FANOUT // 2
+    def _set_key(self, index: int, key: Key) -> None:
+        self.keys[index] = key
+        self.starts[index] = key[0]
+
+    def _set_end(self, index: int, end: int) -> None:
+        ends, reach = self.ends, self.reach
+        ends[index] = end
+        so_far = reach[index - 1] if index else 0
+        for later in range(index, len(ends)):
+            so_far = max(so_far, ends[later])
+            if reach[later] == so_far:
+                break
+            reach[later] = so_far
+        self.end = reach[-1]
+
+    def _split(self, index: int) -> "_Branch[T]":
+        middle = _where_to_split(index)
         right = _Branch(self.nodes[middle:])
-        del self.nodes[middle:], self.keys[middle:], self.ends[middle:]
+        del self.nodes[middle:], self.keys[middle:], self.starts[middle:], self.ends[middle:]
         self._measure()
         return right
 
@@ -139,13 +192,12 @@ class _Branch(Generic[T]):
         node = self.nodes[index]
         node.remove(key)
         if node.size() == 0:
-            del self.nodes[index], self.keys[index], self.ends[index]
+            del self.nodes[index], self.keys[index], self.starts[index], self.ends[index]
             self._measure()
             return
-        self.keys[index] = node.first()
+        self._set_key(index, node.first())
         if node.end != self.ends[index]:
-            self.ends[index] = node.end
-            self._measure()
+            self._set_end(index, node.end)
         if node.size() < FANOUT // 4:
             self._merge(max(index - 1, 0))
 
@@ -163,18 +215,19 @@ class _Branch(Generic[T]):
             assert isinstance(right, _Branch), "all leaves are at one depth"
             left.absorb(right)
         self.ends[index] = left.end
-        del self.nodes[index + 1], self.keys[index + 1], self.ends[index + 1]
+        del self.nodes[index + 1], self.keys[index + 1], self.starts[index + 1], self.ends[index + 1]
         self._measure()
 
     def absorb(self, right: "_Branch[T]") -> None:
         self.nodes += right.nodes
         self.keys += right.keys
+        self.starts += right.starts
         self.ends += right.ends
         self._measure()
 
     def within(self, start: int, end: int) -> tuple[int, int]:
         """Which nodes can have something that overlaps."""
-        stop = bisect_left(self.keys, (end, -1))
+        stop = bisect_left(self.starts, end)
         return bisect_right(self.reach, start, 0, stop), stop
 
     def overlapping(self, start: int, end: int) -> Iterator[T]:
@@ -182,6 +235,12 @@ class _Branch(Generic[T]):
         for index in range(*self.within(start, end)):
             if ends[index] > start:
                 yield from nodes[index].overlapping(start, end)
+
+    def behind(self, key: Key) -> Iterator[T]:
+        first = max(bisect_right(self.keys, key) - 1, 0)
+        yield from self.nodes[first].behind(key)
+        for node in self.nodes[first + 1 :]:
+            yield from node
 
     def __iter__(self) -> Iterator[T]:
         for node in self.nodes:
@@ -210,7 +269,7 @@ class SpanTree(Generic[T]):
         while isinstance(self._root, _Branch) and len(self._root.nodes) == 1:
             self._root = self._root.nodes[0]
 
-    def overlapping(self, start: int, end: int) -> Iterator[T]:
+    def overlapping(self, start: int, end: int) -> Iterable[T]:
         """Goes straight down while there is one way only: a generator per level would cost more than the search."""
         node = self._root
         while isinstance(node, _Branch):
@@ -219,6 +278,9 @@ class SpanTree(Generic[T]):
                 break
             node = node.nodes[first]
         return node.overlapping(start, end)
+
+    def behind(self, key: Key) -> Iterator[T]:
+        return self._root.behind(key)
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._root)
@@ -245,19 +307,26 @@ def removed(bag: Bag[T], item: T) -> Bag[T]:
     return None
 
 
-def overlapping(bag: Bag[T], start: int, end: int) -> Iterator[T]:
-    """In the order of their starts.  The bag must not be changed before the iterator is done with."""
+def overlapping(bag: Bag[T], start: int, end: int) -> Iterable[T]:
+    """In the order of their starts.  The bag must not be changed before the last one was looked at."""
     if bag is None:
-        return iter(())
+        return ()
     if isinstance(bag, SpanTree):
         return bag.overlapping(start, end)
-    return iter((bag,)) if bag.start < end and start < bag.end else iter(())
+    return (bag,) if bag.start < end and start < bag.end else ()
 
 
 def everything(bag: Bag[T]) -> Iterator[T]:
     if bag is None:
         return iter(())
     return iter(bag) if isinstance(bag, SpanTree) else iter((bag,))
+
+
+def behind(bag: Bag[T], key: Key) -> Iterator[T]:
+    """Everything that comes after a start and an id, in that order."""
+    if isinstance(bag, SpanTree):
+        return bag.behind(key)
+    return iter((bag,)) if bag is not None and (bag.start, bag.id) > key else iter(())
 
 
 def count(bag: Bag[T]) -> int:

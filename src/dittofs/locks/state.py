@@ -6,7 +6,6 @@ something; `finish` then wakes whoever can go and looks for cycles, until nothin
 
 from __future__ import annotations
 
-from collections import deque
 from heapq import heapify, heappop, heappush
 
 import msgspec
@@ -34,6 +33,7 @@ from dittofs.locks.waiting import Waiter, WaitGraph, dequeue, enqueue, explained
 from dittofs.model.ids import LockId, Ticket
 
 MAX_WITHDRAWN = 1_000
+RESERVATION = Mode.RESERVATION
 
 
 class Turn:
@@ -48,9 +48,9 @@ class Turn:
         """Where somebody may go now who could not before."""
         self.candidates: list[Waiter] = []
         """Who may go now for another reason."""
-        self.touched: deque[OwnerState] = deque()
+        self.touched: list[OwnerState] = []
         """Who got something or began to wait: a new cycle can only lead through one of them."""
-        self.left: list[tuple[FileState | None, OwnerState | None]] = []
+        self.left: list[tuple[FileState, OwnerState]] = []
         """Whose last lock or waiter may be gone."""
 
 
@@ -98,20 +98,26 @@ class LockState:
 
     def hold(self, file: FileState, owner: OwnerState, lock: Lock) -> None:
         self.holdings.add(file, owner, lock)
-        if self.is_pending(lock):
+        if lock.origin is not self.origin and self.is_pending(lock):
             self.grace.await_reclaim(lock)
 
     def let_go(self, file: FileState, owner: OwnerState, lock: Lock) -> None:
         self.holdings.remove(file, owner, lock)
-        if self.is_pending(lock):
+        if lock.origin is not self.origin and self.is_pending(lock):
             self.grace.settle(lock)
+
+    def put_down(self, turn: Turn, file: FileState, owner: OwnerState, lock: Lock) -> None:
+        """A new lock that touches none of its owner's others: nothing to combine."""
+        self.got(turn, file, owner, lock)
+        self.hold(file, owner, lock)
+        turn.effects.append(Save(lock))
 
     def release(self, turn: Turn, file: FileState, owner: OwnerState, lock: Lock, reason: Reason) -> None:
         """Take away a whole lock."""
         self.let_go(file, owner, lock)
         turn.effects.append(Forget(lock, reason))
         turn.left.append((file, owner))
-        if lock.mode is not Mode.RESERVATION:
+        if file.queue is not None and lock.mode is not RESERVATION:
             self.free(turn, file, lock.start, lock.end)
 
     def apply(
@@ -148,7 +154,7 @@ class LockState:
     @staticmethod
     def got(turn: Turn, file: FileState, owner: OwnerState, lock: Lock) -> None:
         """What he got can close a cycle if he waits himself and somebody waits for what he got."""
-        if owner.tickets is not None and file.queue is not None:
+        if file.queue is not None and owner.is_waiting():
             if any(True for _ in file.queue.conflicting(lock.start, lock.end, lock.mode, owner)):
                 turn.touched.append(owner)
 
@@ -231,14 +237,22 @@ class LockState:
 
     def finish(self, turn: Turn) -> list[Effect]:
         """Wake whoever can go, in order; then look for cycles; until nothing moves."""
-        while turn.freed or turn.candidates or turn.touched:
-            if turn.freed or turn.candidates:
-                self._wake(turn)
-            else:
-                self._look_for_cycles(turn, turn.touched.popleft())
+        if turn.freed or turn.candidates or turn.touched:
+            self._go_on(turn)
         for file, owner in turn.left:
             self.holdings.drop_if_idle(file, owner)
         return turn.effects
+
+    def _go_on(self, turn: Turn) -> None:
+        looked_at = 0
+        while True:
+            if turn.freed or turn.candidates:
+                self._wake(turn)
+            elif looked_at < len(turn.touched):
+                looked_at += 1
+                self._look_for_cycles(turn, turn.touched[looked_at - 1])
+            else:
+                return
 
     def _wake(self, turn: Turn) -> None:
         found = {waiter.id: waiter for waiter in turn.candidates}
@@ -248,10 +262,14 @@ class LockState:
                     found[waiter.id] = waiter
         turn.freed.clear()
         turn.candidates.clear()
+        last: Waiter | None = None
         for ticket in sorted(found):
             waiter = found[ticket]
+            if last is not None and last.shuts_out(waiter):
+                continue  # the next in a queue for one range: there may be many of them
             if waiter.is_queued and self.graph.is_grantable(waiter):
                 self._offer(turn, waiter)
+                last = waiter if waiter.offer is not None else last
 
     def _offer(self, turn: Turn, waiter: Waiter) -> None:
         refusal = self.over_limit(1, waiter.file, waiter.owner)

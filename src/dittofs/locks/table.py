@@ -70,16 +70,21 @@ class LockTable:
     ) -> tuple[Released | LimitReached, list[Effect]]:
         """Give a range back.  What is not held is given back as well; only a split can meet a limit."""
         checked(span)
-        state, turn = self._state, Turn(now)
+        state = self._state
         known = state.holdings.known_owner(owner)
         held = state.holdings.files.get(file)
         if known is None or held is None:
             return Released(()), []
+        turn = Turn(now)
         # Nobody unlocks what he does not know to have: an offer of these bytes has arrived (DESIGN, 6.1).
         for waiter in [waiter for waiter in known.tickets_on(file) if waiter.offer is not None]:
             if overlaps(Span(waiter.start, waiter.end), span):
                 deciding.settle(self._state, turn, waiter)
-        change = uncover(state.holdings.within(known, file, span), span)
+        given_back = state.holdings.within(known, file, span)
+        if len(given_back) == 1 and span.start <= given_back[0].start and given_back[0].end <= span.end:
+            state.release(turn, held, known, given_back[0], Reason.EXPLICIT)  # what nearly every unlock is: all of it
+            return Released((given_back[0],)), state.finish(turn)
+        change = uncover(given_back, span)
         refusal = state.over_limit(change.growth, held, known)
         if refusal is None and change.gone:
             state.apply(turn, held, known, change, made=None, reason=Reason.EXPLICIT)

@@ -54,6 +54,16 @@ class Waiter:
         """Is it the request that this owner sent before?"""
         return self.start == span.start and self.end == span.end and self.mode is mode and self.file.ref == file
 
+    def shuts_out(self, other: Waiter) -> bool:
+        """Is all that the other wants offered to this one alone?"""
+        return (
+            self.mode is EXCLUSIVE
+            and self.file is other.file
+            and self.start <= other.start
+            and other.end <= self.end
+            and self.owner is not other.owner
+        )
+
 
 class Queue:
     """The waiters of one file; their tickets are their order."""

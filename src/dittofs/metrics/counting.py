@@ -47,11 +47,9 @@ class Counts:
 
     def add(self, *labels: str, amount: float = 1) -> None:
         values = self.values
-        if labels not in values:
-            if len(values) >= SERIES_MAX:
-                labels = (OTHER,) * len(labels)
-            values.setdefault(labels, 0)
-        values[labels] += amount
+        if labels not in values and len(values) >= SERIES_MAX:
+            labels = (OTHER,) * len(labels)
+        values[labels] = values.get(labels, 0) + amount
 
 
 class Histograms:

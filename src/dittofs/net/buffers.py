@@ -3,8 +3,8 @@
 from typing import Final
 
 SPARE_BUFFERS: Final = 8
-USUAL_BYTES: Final = 1_114_112
-"""A WRITE of one megabyte with everything around it."""
+USUAL_BYTES: Final = 1_114_116
+"""A WRITE of one megabyte with everything around it, and its record mark."""
 
 
 class SpareBuffers:

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from dittofs.rpc.calling import Exchange, NoReply, Refused, Unreachable, xid_of
@@ -45,10 +46,9 @@ async def call(
     ask = _ask_udp if transport == "udp" else _ask_stream
     where: Where = address if transport == "local" else (address, port)
     place = address if transport == "local" else f"{transport.upper()} port {port} of {address}"
-    progress = _Progress()
+    progress = _Progress(timeout_seconds)
     try:
-        async with asyncio.timeout(timeout_seconds):
-            reply = await ask(record, xid, where, local_address, progress)
+        reply = await ask(record, xid, where, local_address, progress)
     except TimeoutError:
         kind = NoReply if progress.is_sent else Unreachable
         raise kind(f"{exchange.name}: {place} gave no answer in {timeout_seconds:g} s") from None
@@ -63,10 +63,33 @@ async def call(
 
 
 class _Progress:
-    __slots__ = ("is_sent",)
+    """How far a call has come, and how long it may take.  Waits without a task: whoever begins a call can go on with it
+    until there is really something to wait for."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_loop", "deadline", "is_sent")
+
+    def __init__(self, timeout_seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.deadline = self._loop.time() + timeout_seconds
         self.is_sent = False
+
+    async def readable(self, made: socket.socket, *, until: float | None = None) -> None:
+        """Raises TimeoutError at the deadline, or at `until`."""
+        await self._ready(made.fileno(), self._loop.add_reader, self._loop.remove_reader, until or self.deadline)
+
+    async def writable(self, made: socket.socket) -> None:
+        """Raises TimeoutError at the deadline."""
+        await self._ready(made.fileno(), self._loop.add_writer, self._loop.remove_writer, self.deadline)
+
+    async def _ready(self, number: int, add: Callable[..., Any], remove: Callable[[int], Any], until: float) -> None:
+        ready: asyncio.Future[None] = self._loop.create_future()
+        timer = self._loop.call_at(until, _too_late, ready)
+        add(number, _done, ready)
+        try:
+            await ready
+        finally:
+            remove(number)
+            timer.cancel()
 
 
 def _socket(where: Where, kind: socket.SocketKind, local_address: str | None) -> socket.socket:
@@ -88,68 +111,54 @@ def _socket(where: Where, kind: socket.SocketKind, local_address: str | None) ->
 
 
 async def _ask_stream(record: bytes, xid: int, where: Where, local_address: str | None, progress: _Progress) -> bytes:
-    loop = asyncio.get_running_loop()
     pieces = Reassembler(max_record_size=MAX_REPLY_BYTES)
-    framed = frame(record)
+    rest = frame(record)
     with _socket(where, socket.SOCK_STREAM, local_address) as connection:
-        # To a host nearby the connection stands at once, and so may the answer.
+        # To a host nearby the connection stands at once, and the call is gone before anybody waits for anything.
         code = connection.connect_ex(where)
-        if code == errno.EINPROGRESS and not _is_connected(connection):
-            await _connected(connection, loop)
-        elif code not in (0, errno.EINPROGRESS):
+        if code not in (0, errno.EINPROGRESS):
             raise OSError(code, os.strerror(code))
-        progress.is_sent = True
-        await loop.sock_sendall(connection, framed)
-        while data := await loop.sock_recv(connection, MAX_REPLY_BYTES):
+        while rest:
+            try:
+                rest = rest[connection.send(rest) :]
+                progress.is_sent = True
+            except BlockingIOError:
+                await progress.writable(connection)
+        while True:
+            await progress.readable(connection)
+            data = connection.recv(MAX_REPLY_BYTES)
+            if not data:
+                raise ConnectionResetError(None, "the connection was closed without an answer")
             for reply in pieces.feed(data):
                 if xid_of(reply) == xid:
                     return reply
-    raise ConnectionResetError(None, "the connection was closed without an answer")
-
-
-def _is_connected(connection: socket.socket) -> bool:
-    """Raises OSError if it never will be."""
-    code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if code:
-        raise OSError(code, os.strerror(code))
-    try:
-        connection.getpeername()
-    except OSError:
-        return False
-    return True
-
-
-async def _connected(connection: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-    """Until the connection stands.  Raises OSError if it does not come to that."""
-    writable: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(connection.fileno(), _done, writable)
-    try:
-        await writable
-    finally:
-        loop.remove_writer(connection.fileno())
-    code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if code:
-        raise OSError(code, os.strerror(code))
-
-
-def _done(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 async def _ask_udp(record: bytes, xid: int, where: Where, local_address: str | None, progress: _Progress) -> bytes:
     """Sent again every half second: datagrams get lost."""
     loop = asyncio.get_running_loop()
     with _socket(where, socket.SOCK_DGRAM, local_address) as datagrams:
-        await loop.sock_connect(datagrams, where)
+        datagrams.connect(where)
         while True:
-            await loop.sock_sendall(datagrams, record)
+            datagrams.send(record)
             progress.is_sent = True
+            again_at = loop.time() + UDP_RETRY_SECONDS
             try:
-                async with asyncio.timeout(UDP_RETRY_SECONDS):
-                    while True:
-                        reply = await loop.sock_recv(datagrams, MAX_REPLY_BYTES)
-                        if len(reply) >= 4 and xid_of(reply) == xid:
-                            return reply
+                while True:
+                    await progress.readable(datagrams, until=min(again_at, progress.deadline))
+                    reply = datagrams.recv(MAX_REPLY_BYTES)
+                    if len(reply) >= 4 and xid_of(reply) == xid:
+                        return reply
             except TimeoutError:
-                continue
+                if loop.time() >= progress.deadline:
+                    raise
+
+
+def _done(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _too_late(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_exception(TimeoutError())

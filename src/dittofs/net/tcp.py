@@ -1,9 +1,9 @@
 """RPC over TCP: all calls found in one read are handled, and their replies leave in one write.
 
 One receive buffer serves every connection, because a read is handled before the next begins; what a connection keeps
-between reads is the unfinished record only.  A large record (a WRITE) is received straight into a buffer of its own, so
-that its data is not copied.  A connection is left unread while too many of its calls are unanswered or its
-replies are not taken.
+between reads is the unfinished record only.  Whose large record (a WRITE) begins in it takes the buffer with him, and
+the rest is received behind, so that its data is not copied.  A connection is left unread while too many of its calls
+are unanswered or its replies are not taken.
 """
 
 import asyncio
@@ -17,8 +17,9 @@ import structlog
 
 from dittofs.net.addresses import peer_of
 from dittofs.net.attention import Attention
-from dittofs.net.buffers import SpareBuffers
+from dittofs.net.buffers import USUAL_BYTES, SpareBuffers
 from dittofs.net.limits import TcpCounters, TcpLimits
+from dittofs.net.sending import send
 from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.program import Peer, cannot_send
@@ -28,6 +29,9 @@ from dittofs.xdr.errors import XdrError
 log = structlog.get_logger()
 
 RECEIVE_BYTES: Final = 128 * 1024
+UNSENT_BYTES: Final = 64 * 1024
+"""While the socket owes more than this, no further call is served: what is made ahead of it only fills memory."""
+
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
@@ -41,15 +45,24 @@ class TcpService:
     counters: TcpCounters = field(default_factory=TcpCounters)
     connections: "set[RpcConnection]" = field(default_factory=set)
     by_address: Counter[str] = field(default_factory=Counter)
-    receive: memoryview = field(default_factory=lambda: memoryview(bytearray(RECEIVE_BYTES)))
     spare: SpareBuffers = field(default_factory=SpareBuffers)
+    buffer: bytearray = field(init=False)
+    """What everybody receives into."""
+    receive: memoryview = field(init=False)
+    """As much of it as one read brings, unless more is expected."""
     attention: Attention = field(init=False)
 
     def __post_init__(self) -> None:
+        self.take_buffer()
         self.attention = Attention(self.clock, self.limits.busy_poll_seconds)
 
     def __call__(self) -> "RpcConnection":
         return RpcConnection(self)
+
+    def take_buffer(self) -> None:
+        """Go on with another one: somebody keeps this one."""
+        self.buffer = self.spare.take(USUAL_BYTES)
+        self.receive = memoryview(self.buffer)[:RECEIVE_BYTES]
 
     def too_many(self, address: str) -> str | None:
         """Why one more connection from this address cannot be taken."""
@@ -94,13 +107,15 @@ class RpcConnection(asyncio.BufferedProtocol):
         "_backlog",
         "_changed",
         "_conversation",
+        "_expected",
         "_flush_is_due",
         "_has_ended",
         "_is_reading",
         "_is_serving",
         "_large",
+        "_large_end",
         "_large_filled",
-        "_large_size",
+        "_large_start",
         "_peer",
         "_pieces",
         "_rest",
@@ -118,7 +133,9 @@ class RpcConnection(asyncio.BufferedProtocol):
         """Since the connection was taken."""
         self._rest = b""
         self._large: bytearray | None = None
-        self._large_size = self._large_filled = 0
+        self._large_start = self._large_filled = self._large_end = 0
+        self._expected = 0
+        """So long was the last record, with its mark, if it was large: the next one is likely to be."""
         self._pieces: Reassembler | None = None
         self._is_reading = True
         self._is_serving = self._flush_is_due = self._write_is_paused = self._has_ended = False
@@ -145,15 +162,15 @@ class RpcConnection(asyncio.BufferedProtocol):
             transport.abort()
             return
         limits = service.limits
-        transport.set_write_buffer_limits(high=limits.max_reply_bytes_per_connection)
+        transport.set_write_buffer_limits(high=min(UNSENT_BYTES, limits.max_reply_bytes_per_connection))
         service.add(self, self._peer.address)
         self._conversation = Conversation(
             service.dispatcher,
             self._peer,
             self._flush_soon,
+            self._flush,
             max_record=limits.max_record_bytes,
             max_unanswered=limits.max_calls_per_connection,
-            max_large=limits.max_reply_bytes_per_connection,
         )
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -196,16 +213,19 @@ class RpcConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:
-            return memoryview(self._large)[self._large_filled : self._large_size]
+            return memoryview(self._large)[self._large_filled : self._large_end]
         receive, rest = self._service.receive, self._rest
         if rest:
             receive[: len(rest)] = rest
             return receive[len(rest) :]
-        return receive
+        return memoryview(self._service.buffer)[: self._expected] if self._expected else receive
 
     def buffer_updated(self, nbytes: int) -> None:
         service, conversation = self._service, self._conversation
         service.counters.bytes_received += nbytes
+        if self._large_filled + nbytes < self._large_end:
+            self._large_filled += nbytes
+            return
         was_unfinished, served = self._is_unfinished, conversation.served
         self._is_serving = True
         service.attention.arrived(service.dispatcher.begin_batch())
@@ -215,10 +235,11 @@ class RpcConnection(asyncio.BufferedProtocol):
             elif self._backlog or self._waiting:
                 self._serve_backlog()
             else:
-                received = service.receive[: len(self._rest) + nbytes]
+                end = len(self._rest) + nbytes
                 self._rest = b""
-                if not self._is_begun_large(received):
-                    self._records(bytes(received))
+                if not self._is_large(end):
+                    self._expected = 0
+                    self._records(bytes(memoryview(service.buffer)[:end]))
         except (RecordError, XdrError) as error:
             service.counters.dropped_for_bad_records += 1
             self.drop(str(error))
@@ -252,33 +273,42 @@ class RpcConnection(asyncio.BufferedProtocol):
                 return
         self._rest = data[position:]
 
-    def _is_begun_large(self, received: memoryview) -> bool:
-        """What came is the beginning of a large record, and taken as such, before anything copies it."""
-        if len(received) < 4 or self._pieces is not None:
+    def _is_large(self, end: int) -> bool:
+        """What was received is a large record or the beginning of one, and taken where it lies."""
+        service = self._service
+        buffer = service.buffer
+        if end < 4 or self._pieces is not None:
             return False
-        length = _unpack_mark(received)[0] - LAST_FRAGMENT
-        if not len(received) - 4 < length <= self._service.limits.max_record_bytes:
+        record_end = _unpack_mark(buffer)[0] - LAST_FRAGMENT + 4
+        if record_end <= RECEIVE_BYTES // 2 or not end <= record_end <= len(buffer):
             return False
-        return self._begin_large(length, received[4:])
+        service.take_buffer()
+        self._large = buffer
+        self._large_start, self._large_filled, self._large_end = 4, 0, record_end
+        self._more_of_large(end)
+        return True
 
-    def _begin_large(self, length: int, received: bytes | memoryview) -> bool:
-        """An unfinished record: if it would not fit into the shared buffer, give it one of its own."""
+    def _begin_large(self, length: int, received: bytes) -> bool:
+        """An unfinished record behind others: if it would not fit into the shared buffer, give it one of its own."""
         if length + 4 <= RECEIVE_BYTES // 2:
             return False
         self._large = self._service.spare.take(length)
-        self._large_size, self._large_filled = length, len(received)
+        self._large_start, self._large_filled, self._large_end = 0, len(received), length
         self._large[: len(received)] = received
         return True
 
     def _more_of_large(self, nbytes: int) -> None:
         self._large_filled += nbytes
-        if self._large_filled < self._large_size:
+        if self._large_filled < self._large_end:
             return
         large, self._large = self._large, None
         assert large is not None, "a large record is being received"
+        record = memoryview(large)[self._large_start : self._large_end]
+        self._large_end = 0
+        self._expected = len(record) + 4
         conversation = self._conversation
         unanswered = conversation.unanswered
-        conversation.serve(memoryview(large)[: self._large_size])
+        conversation.serve(record)
         if conversation.unanswered == unanswered:  # answered, so nobody looks at the data any more
             self._service.spare.give(large)
 
@@ -338,12 +368,12 @@ class RpcConnection(asyncio.BufferedProtocol):
         if len(out) == 1:
             self._transport.write(out[0])
         else:
-            self._transport.writelines(out)
+            send(self._transport, out)
 
     # Back-pressure.
 
     def pause_writing(self) -> None:
-        self._write_is_paused = True
+        self._write_is_paused = self._conversation.is_full = True
         self._balance()
 
     def resume_writing(self) -> None:

@@ -21,15 +21,16 @@ _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
 class Conversation:
-    """One peer's calls.  `on_late` is told of an answer that comes after its call was served."""
+    """One peer's calls.  `on_late` is told of an answer that comes after its call was served, `on_large` of one that
+    should be sent at once: memory that the socket has taken can be used for the next one while it is in the caches."""
 
     __slots__ = (
         "_answers",
         "_dispatcher",
-        "_large",
-        "_max_large",
+        "_has_large",
         "_max_record",
         "_max_unanswered",
+        "_on_large",
         "_on_late",
         "is_full",
         "is_open",
@@ -44,18 +45,18 @@ class Conversation:
         dispatcher: Dispatcher,
         peer: Peer,
         on_late: Callable[[], None],
+        on_large: Callable[[], None],
         *,
         max_record: int,
         max_unanswered: int,
-        max_large: int,
     ):
         self._dispatcher = dispatcher
         self._answers: Answers = dispatcher.memory.of(peer.address)
         self._on_late = on_late
+        self._on_large = on_large
         self._max_record = max_record
         self._max_unanswered = max_unanswered
-        self._max_large = max_large
-        self._large = 0
+        self._has_large = False
         self.peer = peer
         self.out: Chunks = []
         self.unanswered = 0
@@ -115,17 +116,18 @@ class Conversation:
         self.out.append(mark_of(size))
         self.out.extend(reply)
         if size > LARGE_ANSWER:
-            self._large += size
-            if self._large > self._max_large:
-                self.is_full = True
+            self._has_large = True
+            self._on_large()
 
     def take_out(self) -> Chunks:
         """What is to be sent now: in one piece, unless there is something in it that is better not copied."""
-        out, self.out = self.out, []
-        if self._large:
-            self._large = 0
-            return out
-        return [b"".join(out)] if out else out
+        out = self.out
+        if not out:
+            return []
+        taken: Chunks = out.copy() if self._has_large else [b"".join(out)]
+        out.clear()
+        self._has_large = False
+        return taken
 
     def say(self, record: bytes) -> None:
         """A call of our own, among the answers."""

@@ -6,14 +6,14 @@ stepped once at once, and becomes a task only if it really has to wait.
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NoReturn
 
 import structlog
 
 from dittofs.metrics.counting import ProcedureCounts
 from dittofs.model.errors import FileError
-from dittofs.model.later import Later
+from dittofs.model.later import Later, Resumed
 from dittofs.rpc.credentials import CallReader, Credentials
 from dittofs.rpc.messages import (
     CREDENTIAL_START,
@@ -26,7 +26,7 @@ from dittofs.rpc.messages import (
     mismatch_info,
     refused_credentials,
 )
-from dittofs.rpc.program import AuthenticationRefused, Call, NoAnswer, Peer, Procedure, Program
+from dittofs.rpc.program import AuthenticationRefused, Call, MustWait, NoAnswer, Peer, Procedure, Program
 from dittofs.rpc.remembering import AnswerMemory, Answers, Remembered
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
@@ -126,12 +126,6 @@ class Dispatcher:
         for number, procedure in program.procedures.items():
             self._entries[(program.number, program.version, number)] = _Entry(program, procedure, services)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin a task that counts as a call under way."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def drain(self) -> None:
         """Wait for the calls that are still under way."""
         while self._tasks:
@@ -187,7 +181,7 @@ class Dispatcher:
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:
-            reply = self._step(entry, call, arguments, deliver)
+            reply = self._step(entry, call, arguments, entry.handler(call, arguments), deliver)
         else:
             reply = self._now_or_held(entry, call, arguments, self._answer(entry, call, arguments), deliver)
         if reply is not None:
@@ -220,6 +214,9 @@ class Dispatcher:
             return self._reply(entry, call, entry.handler(call, arguments))
         except Later as later:
             call.hold = _LateResult(later)
+            return None
+        except MustWait as wait:
+            call.hold = _Begun(wait.coroutine)
             return None
         except Exception as error:  # everything that can go wrong becomes a reply here
             return self._error_reply(entry, call, arguments, error)
@@ -279,6 +276,8 @@ class Dispatcher:
         if isinstance(hold, _LateResult):
             self._answer_later(entry, call, arguments, hold.later, deliver)
             return None
+        if isinstance(hold, _Begun):
+            return self._step(entry, call, arguments, hold.coroutine, deliver)
         arrived = self._arrived
 
         def settled(error: FileError | None) -> None:
@@ -306,9 +305,10 @@ class Dispatcher:
 
         later.when_done(done)
 
-    def _step(self, entry: _Entry, call: Call, arguments: Any, deliver: Deliver) -> Chunks | None:
+    def _step(
+        self, entry: _Entry, call: Call, arguments: Any, coroutine: Coroutine[Any, Any, Any], deliver: Deliver
+    ) -> Chunks | None:
         """Run a coroutine as far as it goes without waiting."""
-        coroutine: Coroutine[Any, Any, Any] = entry.handler(call, arguments)
         try:
             waits_for = coroutine.send(None)
         except StopIteration as stop:
@@ -316,13 +316,15 @@ class Dispatcher:
         except Exception as error:  # as in _answer
             reply = self._error_reply(entry, call, arguments, error)
         else:
-            rest = _Resumed(coroutine, waits_for)
-            self.spawn(self._finish(entry, call, arguments, rest, deliver, self._arrived))
+            rest = Resumed(coroutine, waits_for)
+            task = asyncio.ensure_future(self._finish(entry, call, arguments, rest, deliver, self._arrived))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
             return None
         return self._now_or_held(entry, call, arguments, reply, deliver)
 
     async def _finish(
-        self, entry: _Entry, call: Call, arguments: Any, rest: "_Resumed", deliver: Deliver, arrived: float
+        self, entry: _Entry, call: Call, arguments: Any, rest: Resumed, deliver: Deliver, arrived: float
     ) -> None:
         try:
             reply: Chunks | None = self._answer_with(entry, call, arguments, await rest)
@@ -369,7 +371,7 @@ class Dispatcher:
             deliver(reply)
 
         if entry.is_async:
-            answer = self._step(entry, call, arguments, deliver_and_keep)
+            answer = self._step(entry, call, arguments, entry.handler(call, arguments), deliver_and_keep)
         else:
             answer = self._answer(entry, call, arguments)
             answer = self._now_or_held(entry, call, arguments, answer, deliver_and_keep)
@@ -392,26 +394,16 @@ class _LateResult:
         raise AssertionError("there is no answer yet that could be held")
 
 
-class _Resumed:
-    """The rest of a coroutine whose first step has been taken: hands on the future it waits for."""
+class _Begun:
+    """The same in a call whose plain handler has left it to a coroutine."""
 
-    __slots__ = ("_coroutine", "_waits_for")
+    __slots__ = ("coroutine",)
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], waits_for: Any):
-        self._coroutine = coroutine
-        self._waits_for = waits_for
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]):
+        self.coroutine = coroutine
 
-    def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, waits_for = self._coroutine, self._waits_for
-        while True:
-            try:
-                sent, thrown = (yield waits_for), None
-            except BaseException as error:  # cancellation is the coroutine's to handle
-                sent, thrown = None, error
-            try:
-                waits_for = coroutine.send(sent) if thrown is None else coroutine.throw(thrown)
-            except StopIteration as stop:
-                return stop.value
+    def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
+        raise AssertionError("there is no answer yet that could be held")
 
 
 def _number(xid: bytes | memoryview) -> int:

@@ -5,7 +5,7 @@ once; a coroutine function may wait.  Which of the two it is, is known here, whe
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from dittofs.model.errors import FileError
@@ -20,6 +20,14 @@ Failure = Callable[["Call", Any, FileError], Any]
 
 class NoAnswer(Exception):
     """Raised by a handler that must stay silent: the client will send its call again."""
+
+
+class MustWait(Exception):
+    """Raised by a plain handler that cannot answer at once: the coroutine will, and begins in its place."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]):
+        super().__init__("the handler has to wait")
+        self.coroutine = coroutine
 
 
 class AuthenticationRefused(Exception):

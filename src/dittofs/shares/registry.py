@@ -32,6 +32,8 @@ class ShareRegistry:
         self._by_name: dict[str, Share] = {}
         self._by_id: dict[ShareId, Share] = {}
         self._resolved: dict[bytes, Resolved] = {}
+        self.changes = 0
+        """Grows whenever what a handle means, or who may use it, may be another than before."""
 
     def add(self, share: Share) -> None:
         assert share.name not in self._by_name, f"{share.name} is served already"
@@ -47,12 +49,14 @@ class ShareRegistry:
         assert self._by_name[share.name].volume is share.volume, f"{share.name} keeps its data"
         self._by_name[share.name] = self._by_id[share.volume.id] = share
         self._resolved.clear()
+        self.changes += 1
 
     def remove(self, name: str) -> Share:
         """Serve it no longer: its handles are stale from now on."""
         share = self._by_name.pop(name)
         del self._by_id[share.volume.id]
         self._resolved.clear()
+        self.changes += 1
         return share
 
     def __iter__(self) -> Iterator[Share]:

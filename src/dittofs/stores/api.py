@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 from dittofs.model.ids import ContentId, ShareId
+from dittofs.model.unread import Unread
 
 Buffer = bytes | bytearray | memoryview
 
@@ -92,8 +93,24 @@ class ContentStore(Protocol):
     async def read(self, content: ContentId, offset: int, count: int) -> Buffer:
         """Up to `count` bytes; fewer only where the content ends.  Content that was never written is empty."""
 
+    def read_now(self, content: ContentId, offset: int, count: int) -> Buffer | None:
+        """What `read` would answer, if it is at hand; None if somebody has to wait for it.  A store that always has to
+        wait need not write this one."""
+        return None
+
+    def unread(self, content: ContentId, offset: int, count: int) -> Unread | None:
+        """The same bytes, for a socket to take where they are, if that needs no waiting and exactly so many are there.
+        Should they be written to before they arrive, the client may get the new ones.  None if the store cannot, as a
+        store that does not write this one."""
+        return None
+
     async def write(self, content: ContentId, offset: int, data: Buffer) -> None:
         """Visible to the next read; durable after the next `sync`.  `data` is not kept after the return."""
+
+    def write_now(self, content: ContentId, offset: int, data: Buffer) -> bool:
+        """As `write`, if that can be done without waiting; False if not, and nothing was done.  A store that always
+        has to wait need not write this one."""
+        return False
 
     async def truncate(self, content: ContentId, size: int) -> None:
         """Cut what lies behind `size` (it never comes back, also not when the file grows again).  Cuts only: a size at

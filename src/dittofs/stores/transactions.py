@@ -14,15 +14,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError, NoSpace, StoreFailure
 from dittofs.model.ids import FileId
 from dittofs.stores.api import Change, MetadataStore, StoreError, StoreFull
 from dittofs.stores.committing import Committer
-from dittofs.stores.tables import NamedTable, Table, all_tables
-from dittofs.stores.witness import ChangeCount, Rows, Unchanged
+from dittofs.stores.counters import COUNTERS, FILE_IDS, Reservation
+from dittofs.stores.tables import Table, all_tables
+from dittofs.stores.unchanged import Changes, Trail, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -38,16 +37,6 @@ _key_of = itemgetter(0)
 _value_of = itemgetter(1)
 
 Settled = Callable[[FileError | None], None]
-
-
-class Reservation(msgspec.Struct, frozen=True, array_like=True):
-    """Every number below this may be in use."""
-
-    end: int
-
-
-COUNTERS: NamedTable[Reservation] = NamedTable("counter", b"c", Reservation)
-FILE_IDS = b"file-id"
 
 
 class Batch:
@@ -93,16 +82,16 @@ class Batch:
             settled(error)
 
 
-class _Rows(Rows):
+class _Rows:
     """One table in memory: decoded records as a cache, this turn's writes, and the keys of what is not durable yet:
     in the batch that is being flushed, and in the open one."""
 
-    __slots__ = ("flushing", "fresh", "is_volatile", "open", "table")
+    __slots__ = ("flushing", "fresh", "is_volatile", "open", "records", "table")
 
     def __init__(self, table: Table[Any, Any]):
-        super().__init__()
         self.table = table
         self.is_volatile = table.is_volatile
+        self.records: dict[Any, Any] = {}
         self.fresh: dict[Any, Any] = {}
         self.open: set[Any] = set()
         self.flushing: set[Any] = set()
@@ -121,8 +110,8 @@ class LocalView:
         self.seen = 0
         self.moment = 0
         self.reads = 0
-        self.trail: list[Any] | None = None
-        """What was read, if somebody wants to know, and all of it was there: rows, key, record, rows, key, record, …"""
+        self.trail: Trail | None = None
+        """What was read, if somebody wants to know, and all of it was there."""
         self._needs_hold = False
 
     @property
@@ -153,7 +142,7 @@ class LocalView:
                 self.trail = None  # what is not there cannot be recognised
         trail = self.trail
         if trail is not None:
-            trail += (rows, key, record)
+            trail += (rows.records, key, record)
         return record
 
     def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
@@ -215,7 +204,7 @@ class LocalView:
 
     # The driver's side.
 
-    def take_trail(self) -> list[Any] | None:
+    def take_trail(self) -> Trail | None:
         trail, self.trail = self.trail, None
         return trail
 
@@ -252,7 +241,7 @@ class LocalTransactions:
         self.on_effect: Callable[[object, Batch | None], None] = _no_effects_expected
         self.on_loss: Callable[[FileError], None] = _loss_is_told_to_the_calls
         self.flushes = 0
-        self.changes = ChangeCount()
+        self._changes = Changes()
         self._counts = StoreCounts()
         self._trouble = ""
         self._flush_began = 0.0
@@ -345,7 +334,7 @@ class LocalTransactions:
             result = self.run(function, *args, is_relaxed=is_relaxed)
         finally:
             trail = self._view.take_trail()
-        return result, None if trail is None or self.hold is not None else Unchanged(self.changes, trail)
+        return result, None if trail is None or self.hold is not None else Unchanged(self._changes, trail)
 
     async def perform(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         """Run it, and wait until what it saw and wrote is durable."""
@@ -384,7 +373,7 @@ class LocalTransactions:
         batch, tables = self._open, self._tables
         is_durable = not self.is_volatile
         written = 0
-        self.changes.count += 1
+        self._changes.count += 1
         for (number, key), record in writes.items():
             rows = tables[number]
             if record is None:
@@ -414,6 +403,7 @@ class LocalTransactions:
         answer has to wait for.  For whoever decides elsewhere, and often."""
         assert not table.is_volatile, "what is only in memory needs no batch"
         rows = self._tables[table.number]
+        self._changes.count += 1
         rows.fresh.update(records)
         for key, record in records.items():
             if record is None:
@@ -576,7 +566,7 @@ class LocalTransactions:
         """The store refused a batch: it and all later ones never happened, and their calls are told."""
         lost = [batch for batch in (flushing, self._open) if batch is not None]
         self._refused = None
-        self.changes.count += 1
+        self._changes.count += 1
         self._counts.lost += len(lost)
         self._open = Batch(self._open.sequence + 1, self._wanted)
         for rows in self._tables:
@@ -584,7 +574,7 @@ class LocalTransactions:
             rows.open = set()
             rows.flushing = set()
             if not rows.is_volatile:
-                rows.records = {}
+                rows.records.clear()
         self.reserved_file_ids = self.durable_file_ids
         reason = _told(error)
         try:

@@ -16,7 +16,7 @@ from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import Table, all_tables
-from dittofs.stores.witness import ChangeCount, Rows, Unchanged
+from dittofs.stores.unchanged import Changes, Trail, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -24,13 +24,13 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class _Rows(Rows):
+class _Rows:
     """One table.  Its keys are sorted when somebody walks them, and whoever never does pays nothing."""
 
-    __slots__ = ("_keys", "_moved", "is_ordered")
+    __slots__ = ("_keys", "_moved", "is_ordered", "records")
 
     def __init__(self) -> None:
-        super().__init__()
+        self.records: dict[Any, Any] = {}
         self.is_ordered = False
         self._keys: SortedList = SortedList()
         self._moved: dict[Any, bool] = {}
@@ -71,7 +71,7 @@ class _Rows(Rows):
 class VolatileView:
     """The view of the procedure that is running.  There is one, because procedures do not overlap."""
 
-    __slots__ = ("_driver", "_tables", "effects", "moment", "reads", "undo")
+    __slots__ = ("_driver", "_tables", "effects", "moment", "reads", "trail", "undo")
 
     def __init__(self, driver: "VolatileTransactions", tables: list[_Rows]):
         self._driver = driver
@@ -81,6 +81,8 @@ class VolatileView:
         self.effects: list[object] = []
         self.moment = 0
         self.reads = 0
+        self.trail: Trail | None = None
+        """What was read, if somebody wants to know."""
 
     @property
     def now(self) -> int:
@@ -91,7 +93,11 @@ class VolatileView:
 
     def get(self, table: Table[K, R], key: K) -> R | None:
         self.reads += 1
-        record: R | None = self._tables[table.number].records.get(key)
+        records = self._tables[table.number].records
+        record: R | None = records.get(key)
+        trail = self.trail
+        if trail is not None:
+            trail += (records, key, record)
         return record
 
     def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
@@ -138,23 +144,6 @@ class VolatileView:
         self.moment = 0
 
 
-class LookingView(VolatileView):
-    """One that remembers what was read through it."""
-
-    __slots__ = ("trail",)
-
-    def __init__(self, driver: "VolatileTransactions", tables: list[_Rows]):
-        super().__init__(driver, tables)
-        self.trail: list[Any] = []
-
-    def get(self, table: Table[K, R], key: K) -> R | None:
-        self.reads += 1
-        rows = self._tables[table.number]
-        record: R | None = rows.records.get(key)
-        self.trail += (rows, key, record)
-        return record
-
-
 class VolatileTransactions:
     """The driver of the memory store."""
 
@@ -169,15 +158,14 @@ class VolatileTransactions:
         self.next_file_id = 1
         self.on_effect: Callable[[object, None], None] = _no_effects_expected
         self.on_loss: Callable[[FileError], None] = _nothing_is_lost
-        self.changes = ChangeCount()
         self._counts = StoreCounts()
+        self._changes = Changes()
         self._tables = [_Rows() for _ in all_tables()]
         self._view = VolatileView(self, self._tables)
-        self._looking = LookingView(self, self._tables)
 
     @property
     def counts(self) -> StoreCounts:
-        self._counts.reads = self._view.reads + self._looking.reads
+        self._counts.reads = self._view.reads
         return self._counts
 
     def open(self) -> None:
@@ -188,7 +176,7 @@ class VolatileTransactions:
 
     async def close(self) -> None:
         for rows in self._tables:
-            rows.records = {}
+            rows.records.clear()
 
     def run(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         """Run `function(view, *args)`.  It is kept whole if it returns, and leaves nothing if it raises."""
@@ -201,7 +189,7 @@ class VolatileTransactions:
         view.moment = 0
         if view.undo:
             view.undo.clear()
-            self.changes.count += 1
+            self._changes.count += 1
         if view.effects:
             effects, view.effects = view.effects, []
             for effect in effects:
@@ -210,11 +198,12 @@ class VolatileTransactions:
 
     def look(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> tuple[T, Unchanged]:
         """Run a procedure that only looks; also what tells whether its result is still true later on."""
-        view = self._looking
-        view.trail = []
-        view.moment = 0
-        result = function(view, *args)
-        return result, Unchanged(self.changes, view.trail)
+        trail: Trail = []
+        self._view.trail = trail
+        try:
+            return self.run(function, *args), Unchanged(self._changes, trail)
+        finally:
+            self._view.trail = None
 
     async def perform(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         return self.run(function, *args)
@@ -222,9 +211,9 @@ class VolatileTransactions:
     def put_all(self, table: Table[K, R], records: Mapping[K, R | None]) -> None:
         """Write records of one table, and delete those that are None, without a procedure."""
         rows = self._tables[table.number]
+        self._changes.count += 1
         for key, record in records.items():
             rows.write(key, record)
-        self.changes.count += 1
 
 
 def _no_effects_expected(effect: object, hold: None) -> None:

@@ -9,6 +9,7 @@ Subclass it, say how your store is made, and run pytest::
 
 import asyncio
 import shutil
+import socket
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ from hypothesis.stateful import (
 )
 
 from dittofs.model.ids import ContentId, FileId, ShareId
+from dittofs.model.unread import Unread
 from dittofs.stores.api import ContentStore
 
 T = TypeVar("T")
@@ -102,6 +104,48 @@ class ContentStoreSuite:
         second = run(store.read(ONE, 0, 200_000))
         assert bytes(first) == b"a" * 200_000
         assert bytes(second) == b"b" * 200_000
+
+    def test_what_is_at_hand_is_what_would_be_read(self, store: ContentStore, run: Run[Any]) -> None:
+        """`read_now` may always say None, but it never says anything else than `read`."""
+        assert not store.read_now(ONE, 0, 100)
+        data = bytes(range(250)) * 1_000
+        run(store.write(ONE, 0, data))
+        for offset, count in ((0, 300_000), (6, 3), (65_530, 4_096), (250_000, 10), (250_001, 10), (0, 0)):
+            found = store.read_now(ONE, offset, count)
+            assert found is None or bytes(found) == data[offset : offset + count]
+
+    @pytest.mark.parametrize("count", [4_096, 200_000])
+    def test_what_was_at_hand_does_not_change_later(self, store: ContentStore, run: Run[Any], count: int) -> None:
+        run(store.write(ONE, 0, b"a" * count))
+        first = store.read_now(ONE, 0, count)
+        run(store.write(ONE, 0, b"b" * count))
+        second = store.read_now(ONE, 0, count)
+        assert first is None or bytes(first) == b"a" * count
+        assert second is None or bytes(second) == b"b" * count
+
+    def test_what_a_socket_takes_is_what_would_be_read(self, store: ContentStore, run: Run[Any]) -> None:
+        """`unread` may always say None, but it never stands for other bytes."""
+        data = bytes(range(250)) * 1_000
+        run(store.write(ONE, 0, data))
+        for offset, count in ((0, 250_000), (6, 3), (65_530, 70_000)):
+            unread = store.unread(ONE, offset, count)
+            assert unread is None or len(unread) == count
+            assert unread is None or _taken(unread) == data[offset : offset + count]
+        assert store.unread(ONE, 200_000, 50_001) is None, "so many are not there"
+        assert store.unread(TWO, 0, 1) is None
+
+    def test_what_was_not_read_can_be_read_after_all(self, store: ContentStore, run: Run[Any]) -> None:
+        data = bytes(range(250)) * 1_000
+        run(store.write(ONE, 0, data))
+        unread = store.unread(ONE, 1_000, 200_000)
+        run(store.remove(ONE))
+        assert unread is None or bytes(unread.rest(500)) == data[1_500:201_000]
+
+    def test_what_is_written_at_once_is_written(self, store: ContentStore, run: Run[Any]) -> None:
+        is_written = store.write_now(ONE, 3, memoryview(b"buffer"))
+        assert bytes(run(store.read(ONE, 0, 100))) == (b"\0\0\0buffer" if is_written else b"")
+        run(store.sync(ONE))
+        assert bytes(run(store.read(ONE, 0, 100))) == (b"\0\0\0buffer" if is_written else b"")
 
     def test_holes_may_be_skipped_but_no_bytes(self, store: ContentStore, run: Run[Any]) -> None:
         assert run(store.data_from(ONE, 0)) is None
@@ -321,6 +365,21 @@ DATA = st.one_of(st.binary(max_size=20), st.sampled_from([b"x" * 4096, b"y" * 65
 CONTENTS = st.sampled_from([ONE, TWO, ContentId(OTHER_SHARE, FileId(1))])
 
 
+def _taken(unread: Unread) -> bytes:
+    """What comes out of a socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        sent = unread.send(ours.fileno())
+        ours.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: theirs.recv(65_536), b"")) + bytes(unread.rest(sent))
+
+
+def _write(store: ContentStore, run: Run[None], content: ContentId, offset: int, data: bytes, at_once: bool) -> None:
+    if not (at_once and store.write_now(content, offset, data)):
+        run(store.write(content, offset, data))
+
+
 def _machine_over(suite: ContentStoreSuite) -> type[RuleBasedStateMachine]:
     class StoreMachine(RuleBasedStateMachine):
         @initialize()
@@ -334,9 +393,9 @@ def _machine_over(suite: ContentStoreSuite) -> type[RuleBasedStateMachine]:
         def run(self, work: Coroutine[Any, Any, T]) -> T:
             return self.runner.run(work)
 
-        @rule(content=CONTENTS, offset=OFFSETS, data=DATA)
-        def write(self, content: ContentId, offset: int, data: bytes) -> None:
-            self.run(self.store.write(content, offset, data))
+        @rule(content=CONTENTS, offset=OFFSETS, data=DATA, at_once=st.booleans())
+        def write(self, content: ContentId, offset: int, data: bytes, at_once: bool) -> None:
+            _write(self.store, self.run, content, offset, data, at_once)
             expected = self.model.setdefault(content, bytearray())
             if data:
                 expected.extend(bytes(max(0, offset - len(expected))))
@@ -361,6 +420,8 @@ def _machine_over(suite: ContentStoreSuite) -> type[RuleBasedStateMachine]:
         def read(self, content: ContentId, offset: int, count: int) -> None:
             expected = self.model.get(content, bytearray())[offset : offset + count]
             assert bytes(self.run(self.store.read(content, offset, count))) == expected
+            at_hand = self.store.read_now(content, offset, count)
+            assert at_hand is None or bytes(at_hand) == expected
 
         @precondition(lambda self: not self.store.is_volatile)
         @rule()

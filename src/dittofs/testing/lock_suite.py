@@ -11,7 +11,8 @@ import msgspec
 
 from dittofs.clients.host_ids import host_id
 from dittofs.clients.records import CLIENTS, ClientRecord, key_of
-from dittofs.locks.keeping import LAST, LOCKS, NODES, NodeRecord
+from dittofs.locks.keeping import LAST, LOCKS, NODES
+from dittofs.locks.records import NodeRecord
 from dittofs.locks.values import Access, Lock, Mode, Origin, Owner, Reservation
 from dittofs.model.ids import ClientId, FileId, FileRef, LockId, ShareName
 from dittofs.stores.api import Change, MetadataStore

@@ -1,14 +1,24 @@
 """What was answered before is told again only while it is true [NFS-1]: `World` compares."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 
 from dittofs.client.nfs3 import Nfs3Client, Nfs3Error, attributes
 from dittofs.protocols.nfs3 import types as t
+from dittofs.stores.volatile import VolatileTransactions
 from tests.protocols.world import ALICE, BOB, ROOT, World
 
 NAMES = [b"a", b"b", b"c"]
+
+
+@pytest.fixture(params=["kept as they are", "encoded"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """With either of the drivers that can tell what has changed."""
+    made = World(transactions=VolatileTransactions()) if request.param == "kept as they are" else World()
+    yield made
+    made.close()
 
 
 def ask_everything(clients: list[Nfs3Client], root: bytes) -> None:

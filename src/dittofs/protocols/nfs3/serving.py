@@ -5,7 +5,6 @@ Two kinds of procedures are registered here.  A *metadata* procedure is a plain 
 transaction driver.  A *waiting* one is a coroutine, for content.
 """
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -19,13 +18,13 @@ from dittofs.locks.service import LockService
 from dittofs.model.errors import CrossShare, FileError, TryLater
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
-from dittofs.model.later import Done, Later
+from dittofs.model.later import Later
 from dittofs.protocols.nfs3.attributes import AttributeCache
 from dittofs.protocols.nfs3.entries import EntryCache
 from dittofs.protocols.nfs3.errors import status_of
 from dittofs.protocols.nfs3.limits import Limits, limits_of
 from dittofs.protocols.nfs3.types import nfsstat3, wcc_data
-from dittofs.rpc.program import AuthenticationRefused, Call, Failure, Peer, Program
+from dittofs.rpc.program import AuthenticationRefused, Call, Failure, MustWait, Peer, Program
 from dittofs.shares.registry import ShareRegistry
 from dittofs.shares.share import FlavorRefused, Share
 
@@ -75,14 +74,12 @@ class Visitor:
 class Nfs3Services:
     """What the procedures work on."""
 
-    __slots__ = ("_attributes", "_entries", "_visitors", "bytes_read", "bytes_written", "locks", "shares", "spawn")
+    __slots__ = ("_attributes", "_entries", "_visitors", "bytes_read", "bytes_written", "locks", "shares")
 
     def __init__(self, shares: ShareRegistry):
         self.shares = shares
         self.locks: LockService | None = None
         """Set before a share with mandatory locks is served."""
-        self.spawn: Callable[[Coroutine[Any, Any, None]], object] = asyncio.ensure_future
-        """Begins a task; the dispatcher's counts it among the calls under way."""
         self.bytes_read = self.bytes_written = 0
         self._attributes: dict[Share, AttributeCache] = {}
         self._entries: dict[Share, EntryCache] = {}
@@ -113,14 +110,6 @@ class Nfs3Services:
         self._entries.pop(share, None)
         self._visitors = {key: visitor for key, visitor in self._visitors.items() if visitor.share is not share}
 
-    def answer_later(self, answer: Coroutine[Any, Any, Any]) -> Later:
-        """What a plain procedure raises whose result comes from a coroutine after all."""
-
-        def begin(done: Done) -> None:
-            self.spawn(_finish(answer, done))
-
-        return Later(begin)
-
     def attributes_of(self, share: Share) -> AttributeCache:
         cache = self._attributes.get(share)
         if cache is None:
@@ -132,15 +121,6 @@ class Nfs3Services:
         if cache is None:
             cache = self._entries[share] = EntryCache(share.volume, self.attributes_of(share))
         return cache
-
-
-async def _finish(answer: Coroutine[Any, Any, Any], done: Done) -> None:
-    result, failure = None, None
-    try:
-        result = await answer
-    except Exception as error:  # the top of a background task: the dispatcher makes a reply of it
-        failure = error
-    done(result, failure)
 
 
 def _identity_of(call: Call, share: Share) -> Identity:
@@ -180,7 +160,7 @@ def metadata(
                 if share.volume.is_frozen:
                     raise TryLater(f"{share.name} stands still for a moment, for a backup")
             if waits is not None and waits.is_for(args):
-                raise services.answer_later(waits.function(call, visitor, id_, args))
+                raise MustWait(waits.function(call, visitor, id_, args))
             volume = share.volume
             transactions = volume.transactions
             try:
@@ -215,23 +195,38 @@ def waiting(
     failure: Failure,
     is_change: bool = False,
     is_replayed: bool = False,
+    at_once: Callable[[Visitor, FileId, Any], Any] | None = None,
 ) -> Callable[[Waiting], Waiting]:
-    """Register a coroutine function ``(call, visitor, file id, arguments) -> success arm``."""
+    """Register a coroutine function ``(call, visitor, file id, arguments) -> success arm``; `at_once` is a plain one,
+    ``(visitor, file id, arguments) -> success arm``, that is asked first and says None if it would have to wait."""
     handle_in = attrgetter(handle)
+
+    def come_to(call: Call, args: Any) -> tuple[Visitor, FileId]:
+        services: Nfs3Services = call.services
+        share, id_ = services.shares.resolve(handle_in(args))
+        visitor = services.admit(call, share)
+        if is_change:
+            share.check_writable()
+            if share.volume.is_frozen:
+                raise TryLater(f"{share.name} stands still for a moment, for a backup")
+        return visitor, id_
 
     def register(function: Waiting) -> Waiting:
         async def answer(call: Call, args: Any) -> Any:
-            services: Nfs3Services = call.services
-            share, id_ = services.shares.resolve(handle_in(args))
-            visitor = services.admit(call, share)
-            if is_change:
-                share.check_writable()
-                if share.volume.is_frozen:
-                    raise TryLater(f"{share.name} stands still for a moment, for a backup")
+            visitor, id_ = come_to(call, args)
             return await function(call, visitor, id_, args)
 
-        answer.__name__ = function.__name__.rstrip("_")
-        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(answer)
+        def answer_at_once(call: Call, args: Any) -> Any:
+            assert at_once is not None, "registered only then"
+            visitor, id_ = come_to(call, args)
+            found = at_once(visitor, id_, args)
+            if found is None:
+                raise MustWait(function(call, visitor, id_, args))
+            return found
+
+        handler = answer if at_once is None else answer_at_once
+        handler.__name__ = function.__name__.rstrip("_")
+        NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(handler)
         return function
 
     return register

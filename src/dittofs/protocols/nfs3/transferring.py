@@ -1,7 +1,9 @@
 """READ, WRITE and COMMIT: the procedures that wait for content.  Data is passed on as it is, never copied here."""
 
-from dittofs.files import io
-from dittofs.files.io import Stability
+from typing import Any, cast
+
+from dittofs.files import at_once, io
+from dittofs.files.io import ReadResult, Stability, WriteResult
 from dittofs.model.errors import InvalidArgument
 from dittofs.model.ids import FileId
 from dittofs.protocols.nfs3.serving import Visitor, attributes_at, failing, waiting, wcc_at
@@ -27,6 +29,14 @@ STABILITY = {
     stable_how.DATA_SYNC: Stability.DATA_SYNC,
     stable_how.FILE_SYNC: Stability.FILE_SYNC,
 }
+COMMITTED = {stability: how for how, stability in STABILITY.items()}
+
+
+def read_at_once(visitor: Visitor, id_: FileId, args: READ3args) -> READ3resok | None:
+    """As `read`, of bytes that are at hand."""
+    count = min(args.count, visitor.limits.read)
+    found = at_once.read(visitor.volume, visitor.identity, id_, args.offset, count, visitor.guard)
+    return None if found is None else _read_result(visitor, found)
 
 
 @waiting(
@@ -35,13 +45,32 @@ STABILITY = {
     READ3res,
     handle="file",
     failure=failing(READ3res, READ3resfail, file_attributes=attributes_at("file")),
+    at_once=read_at_once,
 )
 async def read(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> READ3resok:
     """RFC 1813 3.3.6.  A short read is legal, so a count above what fits is cut, not refused."""
     count = min(args.count, visitor.limits.read)
-    file, data, at_end = await io.read(visitor.volume, visitor.identity, id_, args.offset, count, guard=visitor.guard)
+    return _read_result(
+        visitor,
+        await io.read(visitor.volume, visitor.identity, id_, args.offset, count, guard=visitor.guard),
+    )
+
+
+def _read_result(visitor: Visitor, found: ReadResult) -> READ3resok:
+    file, data, at_end = found
     visitor.services.bytes_read += len(data)
-    return READ3resok(visitor.attributes.encoded(file), len(data), at_end, data)
+    # Also what was not read: encoding asks for its length, and passes it on as it is.
+    return READ3resok(visitor.attributes.encoded(file), len(data), at_end, cast(Any, data))
+
+
+def write_at_once(visitor: Visitor, id_: FileId, args: WRITE3args) -> WRITE3resok | None:
+    """As `write`, where nothing has to be waited for."""
+    verifier = visitor.volume.write_verifier
+    data = _data_of(visitor, args)
+    result = at_once.write(
+        visitor.volume, visitor.identity, id_, args.offset, data, STABILITY[args.stable], visitor.guard
+    )
+    return None if result is None else _write_result(visitor, result, len(data), verifier)
 
 
 @waiting(
@@ -51,21 +80,31 @@ async def read(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> RE
     handle="file",
     failure=failing(WRITE3res, WRITE3resfail, file_wcc=wcc_at("file")),
     is_change=True,
+    at_once=write_at_once,
 )
 async def write(call: Call, visitor: Visitor, id_: FileId, args: WRITE3args) -> WRITE3resok:
     """RFC 1813 3.3.7.  A short write is legal too.  It is not in the replay cache: written twice is the same.
 
     The verifier is the one from before the write: should unstable data be lost meanwhile, the client must notice.
     """
-    if args.count != len(args.data):
-        raise InvalidArgument(f"WRITE of {args.count} bytes with {len(args.data)} bytes of data")
     verifier = visitor.volume.write_verifier
-    data = args.data if args.count <= visitor.limits.write else memoryview(args.data)[: visitor.limits.write]
-    before, after, stability = await io.write(
+    data = _data_of(visitor, args)
+    result = await io.write(
         visitor.volume, visitor.identity, id_, args.offset, data, STABILITY[args.stable], guard=visitor.guard
     )
-    visitor.services.bytes_written += len(data)
-    return WRITE3resok(visitor.attributes.wcc(before, after), len(data), stable_how(stability), verifier)
+    return _write_result(visitor, result, len(data), verifier)
+
+
+def _data_of(visitor: Visitor, args: WRITE3args) -> bytes | bytearray | memoryview:
+    if args.count != len(args.data):
+        raise InvalidArgument(f"WRITE of {args.count} bytes with {len(args.data)} bytes of data")
+    return args.data if args.count <= visitor.limits.write else memoryview(args.data)[: visitor.limits.write]
+
+
+def _write_result(visitor: Visitor, result: WriteResult, count: int, verifier: bytes) -> WRITE3resok:
+    before, after, stability = result
+    visitor.services.bytes_written += count
+    return WRITE3resok(visitor.attributes.wcc(before, after), count, COMMITTED[stability], verifier)
 
 
 @waiting(

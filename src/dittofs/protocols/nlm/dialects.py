@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dittofs.locks.outcomes import Released
 from dittofs.locks.spans import Span
 from dittofs.locks.values import Lock
 from dittofs.protocols.nlm import types as t
-from dittofs.protocols.nlm.errors import NARROWED
+from dittofs.protocols.nlm.errors import NARROWED, OUTCOMES
 from dittofs.protocols.nlm.ranges import holder_of, holder_of_32, span_of, span_of_32
 from dittofs.protocols.nlm.types import PROGRAM, nlm4_stats
 from dittofs.rpc.calling import Exchange
@@ -34,6 +35,8 @@ class Dialect:
     testrply: Callable[[Any, Any], Any]
     shareres: Callable[[bytes, Any, int], Any]
     statuses: Mapping[nlm4_stats, Any]
+    outcomes: Mapping[type, Any]
+    """What the lock table said, as a status of this version."""
     span_of: Callable[[int, int], Span]
     holder_of: Callable[[Lock], Any]
 
@@ -59,6 +62,7 @@ NLM4 = Dialect(
     testrply=t.nlm4_testrply,
     shareres=t.nlm4_shareres,
     statuses={status: status for status in nlm4_stats},
+    outcomes={**OUTCOMES, Released: nlm4_stats.NLM4_GRANTED},
     span_of=span_of,
     holder_of=holder_of,
 )
@@ -78,6 +82,7 @@ def _narrow(version: int) -> Dialect:
         testrply=t.nlm_testrply,
         shareres=t.nlm_shareres,
         statuses=NARROWED,
+        outcomes={outcome: NARROWED[status] for outcome, status in NLM4.outcomes.items()},
         span_of=span_of_32,
         holder_of=holder_of_32,
     )

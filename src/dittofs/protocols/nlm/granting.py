@@ -9,7 +9,7 @@ is kept until `give_up_seconds` have passed, and then the client counts as silen
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -20,6 +20,7 @@ from dittofs.locks.outcomes import Offer, Refuse, Settled
 from dittofs.locks.service import LockService
 from dittofs.model.errors import FileError
 from dittofs.model.ids import ClientId, Ticket
+from dittofs.model.later import Resumed
 from dittofs.protocols.nlm.answering import Remote
 from dittofs.protocols.nlm.dialects import DIALECTS, Dialect
 from dittofs.protocols.nlm.types import nlm4_stats
@@ -30,6 +31,9 @@ log = structlog.get_logger()
 
 MAX_AT_ONCE = 1024
 """Callbacks that have a socket at the same time; more than that wait for their turn."""
+
+MAX_BEGUN_AT_ONCE = 32
+"""Callbacks that leave at once: the calls of others wait for so many connections at most."""
 
 CONCLUDE_AGAIN_SECONDS = 0.5
 FAILURES_KEPT = 10_000
@@ -102,6 +106,7 @@ class Granting:
         """The same, and those that only have to tell the table what came of it."""
         self._failures: dict[ClientId, CallbackFailure] = {}
         self._room = asyncio.Semaphore(MAX_AT_ONCE)
+        self._is_beginning = False
 
     def __len__(self) -> int:
         """Blocked requests, offered ones included."""
@@ -137,7 +142,17 @@ class Granting:
             self._early[ticket] = offer
             return
         assert ticket not in self._tasks, "a ticket is offered once at a time"
-        task = self._tasks[ticket] = asyncio.ensure_future(self._offer(ticket, waiting))
+        self._begin(ticket, self._offer(ticket, waiting))
+
+    def _begin(self, ticket: Ticket, callback: Coroutine[Any, Any, None]) -> None:
+        """Call as far as that goes without waiting, and leave the rest to a task: the next holder hears that he has the
+        lock before anything else is done.  Where many are called at once, they wait for their turn."""
+        rest: Coroutine[Any, Any, None] | Resumed = callback
+        if len(self._running) < MAX_BEGUN_AT_ONCE:
+            self._is_beginning = True
+            rest = Resumed(callback, callback.send(None))
+            self._is_beginning = False
+        task = self._tasks[ticket] = asyncio.ensure_future(rest)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
@@ -169,6 +184,8 @@ class Granting:
             result, verdict = CallbackResult.FAILED, Verdict.UNKNOWN
         finally:
             self._count(result, time.monotonic() - began)
+        if self._is_beginning:
+            await asyncio.sleep(0)  # the lock service is in the middle of telling of its effects
         while True:
             try:
                 await self._conclude(ticket, waiting, verdict)

@@ -10,18 +10,22 @@ from typing import Any
 
 from dittofs.clients.host_ids import host_id
 from dittofs.clients.monitoring import joined
-from dittofs.locks.outcomes import Blocked, LimitReached
+from dittofs.locks.outcomes import Blocked
 from dittofs.locks.values import Access, Acquire, Mode, Reserve
 from dittofs.model.errors import FileError
+from dittofs.protocols.nlm import at_once
 from dittofs.protocols.nlm.dialects import DIALECTS, NLM1, Dialect
-from dittofs.protocols.nlm.errors import NOT_STORED, OUTCOMES, status_of
+from dittofs.protocols.nlm.errors import NOT_STORED, status_of
 from dittofs.protocols.nlm.granting import Waiting
 from dittofs.protocols.nlm.serving import NlmServices
 from dittofs.protocols.nlm.types import nlm4_stats
-from dittofs.rpc.program import Call, Failure, NoAnswer
+from dittofs.rpc.program import Call, Failure, MustWait, NoAnswer
 
 Operation = Callable[..., Coroutine[Any, Any, Any]]
 """``(call, arguments, dialect) -> result``."""
+
+AtOnce = Callable[[Dialect, Call, Any], Any]
+"""The same without waiting, if that can be."""
 
 Failing = Callable[[Dialect, Any, FileError], Any]
 """Builds the result that tells of an error: (dialect, arguments, error) -> result."""
@@ -83,9 +87,11 @@ def operation(
     failing: Failing,
     message: int | None = None,
     since: int = 1,
+    at_once: AtOnce | None = None,
 ) -> Callable[[Operation], Operation]:
     """Register a coroutine function ``(call, arguments, dialect) -> result`` for every version from `since` on;
-    `arguments` and `result` name declarations of the dialect, `message` is the number of its `_MSG` form."""
+    `arguments` and `result` name declarations of the dialect, `message` is the number of its `_MSG` form; `at_once` is
+    a short way that is tried first, and answers None where the coroutine is to be asked."""
 
     def register(function: Operation) -> Operation:
         for dialect in DIALECTS:
@@ -93,7 +99,7 @@ def operation(
                 continue
             taken = getattr(dialect, arguments)
             answered = None if result is None else getattr(dialect, result)
-            _register_call(function, dialect, number, taken, answered, failing)
+            _register_call(function, dialect, number, taken, answered, failing, at_once)
             if message is not None:
                 _register_message(function, dialect, message, taken, answered, failing)
         return function
@@ -102,11 +108,27 @@ def operation(
 
 
 def _register_call(
-    function: Operation, dialect: Dialect, number: int, arguments: Any, result: Any, failing: Failing
+    function: Operation,
+    dialect: Dialect,
+    number: int,
+    arguments: Any,
+    result: Any,
+    failing: Failing,
+    at_once: AtOnce | None,
 ) -> None:
     answer: Any = partial(
         function, dialect=dialect
     )  # still known for a coroutine function, and one frame less than a closure
+
+    def answer_at_once(call: Call, args: Any) -> Any:
+        assert at_once is not None, "else nobody asks"
+        found = at_once(dialect, call, args)
+        if found is None:
+            raise MustWait(function(call, args, dialect))
+        return found
+
+    if at_once is not None:
+        answer = answer_at_once
 
     def fail(call: Call, args: Any, error: FileError) -> Any:
         return failing(dialect, args, error)
@@ -175,7 +197,7 @@ def _register_null() -> None:
 _register_null()
 
 
-@operation(1, arguments="testargs", result="testres", failing=with_test_status, message=6)
+@operation(1, arguments="testargs", result="testres", failing=with_test_status, message=6, at_once=at_once.test)
 async def test(call: Call, args: Any, dialect: Dialect) -> Any:
     """Would this lock be granted?  If not, who is in the way.  Served in grace too."""
     services: NlmServices = call.services
@@ -185,13 +207,14 @@ async def test(call: Call, args: Any, dialect: Dialect) -> Any:
     await target.check_access()
     owner = services.owner(call, wanted.caller_name, wanted.svid, wanted.oh)
     await services.hear(owner)
+    services.remember(call, wanted, target, owner)
     lock = await services.locks.test(target.file, owner, span, _mode(args.exclusive))
     if lock is None:
         return dialect.testres(args.cookie, dialect.testrply(dialect.statuses[GRANTED], None))
     return dialect.testres(args.cookie, dialect.testrply(dialect.statuses[DENIED], dialect.holder_of(lock)))
 
 
-@operation(2, arguments="lockargs", failing=with_status, message=7)
+@operation(2, arguments="lockargs", failing=with_status, message=7, at_once=at_once.lock)
 async def lock(call: Call, args: Any, dialect: Dialect) -> Any:
     """The same request sent again is recognised by the table [NLM-4]; `state` tells the client's reboots apart."""
     return await _lock(call, args, dialect, state=args.state)
@@ -214,6 +237,7 @@ async def _lock(call: Call, args: Any, dialect: Dialect, *, state: int) -> Any:
     owner = services.owner(call, wanted.caller_name, wanted.svid, wanted.oh)
     recorded = await services.register(call, target, wanted.caller_name, version=dialect.version, state=state)
     await services.hear(owner)
+    services.remember(call, wanted, target, owner)
     request = Acquire(
         target.file, owner, span, _mode(args.exclusive), wait=args.block, reclaim=args.reclaim, state=state
     )
@@ -221,7 +245,7 @@ async def _lock(call: Call, args: Any, dialect: Dialect, *, state: int) -> Any:
     call.hold = hold if recorded is None else joined(recorded, hold)
     if type(outcome) is Blocked:
         services.granting.expect(outcome.ticket, Waiting(dialect, args, owner.client, call.peer))
-    return dialect.res(args.cookie, dialect.statuses[OUTCOMES[type(outcome)]])
+    return dialect.res(args.cookie, dialect.outcomes[type(outcome)])
 
 
 @operation(3, arguments="cancargs", failing=unless_not_stored(always_granted), message=8)
@@ -237,7 +261,7 @@ async def cancel(call: Call, args: Any, dialect: Dialect) -> Any:
     return dialect.res(args.cookie, dialect.statuses[GRANTED])
 
 
-@operation(4, arguments="unlockargs", failing=unless_not_stored(with_status), message=9)
+@operation(4, arguments="unlockargs", failing=unless_not_stored(with_status), message=9, at_once=at_once.unlock)
 async def unlock(call: Call, args: Any, dialect: Dialect) -> Any:
     """Needs no permission, and gives back only what this host holds; nothing held is given back too [NLM-6] [NLM-7]."""
     services: NlmServices = call.services
@@ -246,9 +270,9 @@ async def unlock(call: Call, args: Any, dialect: Dialect) -> Any:
     target = services.target(call, held.fh)
     owner = services.owner(call, held.caller_name, held.svid, held.oh)
     await services.hear(owner)
+    services.remember(call, held, target, owner)
     outcome, call.hold = await services.locks.release(target.file, owner, span)
-    status = OUTCOMES[LimitReached] if type(outcome) is LimitReached else GRANTED
-    return dialect.res(args.cookie, dialect.statuses[status])
+    return dialect.res(args.cookie, dialect.outcomes[type(outcome)])
 
 
 @operation(5, arguments="testargs", failing=with_status, message=10)
@@ -273,7 +297,7 @@ async def share(call: Call, args: Any, dialect: Dialect) -> Any:
     request = Reserve(target.file, owner, access, Access(wanted.mode), reclaim=args.reclaim)
     outcome, hold = await services.locks.reserve(request)
     call.hold = hold if recorded is None else joined(recorded, hold)
-    return dialect.shareres(args.cookie, dialect.statuses[OUTCOMES[type(outcome)]], 0)
+    return dialect.shareres(args.cookie, dialect.outcomes[type(outcome)], 0)
 
 
 @operation(21, arguments="shareargs", result="shareres", failing=unless_not_stored(with_share_status), since=3)

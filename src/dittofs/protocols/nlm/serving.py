@@ -4,27 +4,29 @@ Nobody is believed to be another host: an owner belongs to the caller name *and*
 [NLM-7], and so do the client's entry in the registry and every callback.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dittofs.clients.host_ids import host_id, host_name
 from dittofs.clients.monitoring import HostMonitor
 from dittofs.clients.registry import TooManyClients
-from dittofs.clients.watched import Caller
+from dittofs.clients.watched import Caller, Standing
 from dittofs.files import io
+from dittofs.files.volume import Volume
 from dittofs.locks.service import LockService
 from dittofs.locks.values import Owner
-from dittofs.model.errors import TryLater
+from dittofs.model.errors import FileError, TryLater
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileRef
 from dittofs.protocols.nlm.answering import Answering
 from dittofs.protocols.nlm.granting import Granting
 from dittofs.rpc.credentials import Credentials
-from dittofs.rpc.program import AuthenticationRefused, Call, Hold
+from dittofs.rpc.program import AuthenticationRefused, Call, Hold, Peer
 from dittofs.shares.registry import ShareRegistry
 from dittofs.shares.share import FlavorRefused, Share
 
 OWNERS_KEPT = 65_536
 ADMITTED_KEPT = 8192
+KNOWN_KEPT = 16_384
 
 
 class Target(NamedTuple):
@@ -41,10 +43,40 @@ class Target(NamedTuple):
         await volume.transactions.perform(io.open_for_read, self.identity, self.file.file, is_relaxed=volume.is_relaxed)
 
 
+class Known:
+    """An owner of a client at a file of a share that this server decides about alone, as an earlier call brought them:
+    everything about them that stays the same, so that what follows can be answered at once."""
+
+    __slots__ = ("_credentials", "changes", "file", "identity", "owner", "share", "standing", "told", "volume")
+
+    def __init__(self, target: Target, owner: Owner, changes: int, credentials: Credentials):
+        self.share: Share = target.share
+        self.volume: Volume = target.share.volume
+        self.file: FileRef = target.file
+        self.identity: Identity = target.identity
+        self.owner = owner
+        self.changes = changes
+        self.standing: Standing | None = None
+        self.told: tuple[str, str, int, int] | None = None
+        """What the client said of itself when it had this standing."""
+        self._credentials = credentials
+        """Kept, so that no others can have the same `id` as long as this is remembered."""
+
+    def may_lock(self) -> bool:
+        """[LOCK-10], if that can be said at once; what is wrong, or not durable yet, is found by who waits."""
+        volume = self.volume
+        transactions = volume.transactions
+        try:
+            transactions.run(io.open_for_read, self.identity, self.file.file, is_relaxed=volume.is_relaxed)
+        except FileError:
+            return False
+        return transactions.hold is None
+
+
 class NlmServices:
     """What the procedures work on."""
 
-    __slots__ = ("_admitted", "_owners", "answering", "granting", "hosts", "locks", "shares")
+    __slots__ = ("_admitted", "_known", "_owners", "answering", "granting", "hosts", "locks", "shares")
 
     def __init__(
         self,
@@ -62,6 +94,7 @@ class NlmServices:
         self.answering = answering
         self._admitted: dict[tuple[int, str, Share], tuple[Identity, Credentials]] = {}
         self._owners: dict[tuple[str, bytes, int, bytes], Owner] = {}
+        self._known: dict[tuple[bytes, bytes, int, bytes, str, int], Known] = {}
 
     def target(self, call: Call, handle: bytes) -> Target:
         """Raises BadHandle, StaleHandle, AccessDenied, AuthenticationRefused [NFS-4]."""
@@ -91,14 +124,47 @@ class NlmServices:
             self._owners[key] = owner
         return owner
 
+    def known(self, call: Call, lock: Any) -> Known | None:
+        """Who it is, if he was here before and nothing has changed; None also for one who was silent."""
+        key = (lock.fh, lock.oh, lock.svid, lock.caller_name, call.peer.address, id(call.credentials))
+        known = self._known.get(key)
+        if known is None or known.changes != self.shares.changes:
+            return None
+        silent = self.granting.silent
+        return known if not silent or known.owner.client not in silent else None
+
+    def remember(self, call: Call, lock: Any, target: Target, owner: Owner) -> None:
+        """The next call of this owner about this file can be answered at once."""
+        if not self.locks.decides_alone(target.file.share):
+            return
+        key = (lock.fh, lock.oh, lock.svid, lock.caller_name, call.peer.address, id(call.credentials))
+        known = self._known.get(key)
+        if known is None or known.changes != self.shares.changes:
+            if len(self._known) >= KNOWN_KEPT:
+                self._known.clear()
+            self._known[key] = Known(target, owner, self.shares.changes, call.credentials)
+
+    def is_registered(self, known: Known, call: Call, caller_name: bytes, version: int, state: int, now: float) -> bool:
+        """Would `register` find nothing to do?  Then it need not be asked."""
+        peer = call.peer
+        told = (peer.local_address, peer.transport, version, state)
+        standing = known.standing
+        if standing is None or not standing.is_good or known.told != told:
+            standing = self.hosts.standing(_telling(known.share, caller_name, peer, version, state))
+            if standing is None:
+                return False
+            known.standing, known.told = standing, told
+        standing.heard(now)
+        return True
+
     async def register(
         self, call: Call, target: Target, caller_name: bytes, *, version: int, state: int = 0
     ) -> Hold | None:
         """The client asks for something to keep: it is known and recorded from now on [CLIENT-1] [NSM-2]; what it hears
         waits for the hold.  Raises TryLater if there are too many clients, which it hears as "no locks"."""
         peer = call.peer
-        told = (target.share.name, caller_name, peer.address, peer.local_address, peer.transport, version, state)
-        if self.hosts.is_current(told):
+        told = _telling(target.share, caller_name, peer, version, state)
+        if self.hosts.standing(told) is not None:
             return None
         caller = Caller(
             name=caller_name,
@@ -114,7 +180,7 @@ class NlmServices:
         except TooManyClients as error:
             raise TryLater(str(error)) from error
         if hold is None:
-            self.hosts.keep_current(told, client)
+            self.hosts.keep_standing(told, client)
         return hold
 
     async def hear(self, owner: Owner) -> None:
@@ -122,6 +188,11 @@ class NlmServices:
         if owner.client in self.granting.silent:
             self.granting.silent.discard(owner.client)
             await self.locks.client_heard(owner.client)
+
+
+def _telling(share: Share, caller_name: bytes, peer: Peer, version: int, state: int) -> tuple[object, ...]:
+    """All that a client tells of itself with a lock."""
+    return (share.name, caller_name, peer.address, peer.local_address, peer.transport, version, state)
 
 
 def _identity_of(call: Call, share: Share) -> Identity:

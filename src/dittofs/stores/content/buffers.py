@@ -34,8 +34,18 @@ class ReadBuffers:
                 return memoryview(buffers[index])[:count]
         if len(buffers) >= self._limit:
             return bytearray(count)
-        fresh = mmap.mmap(-1, BUFFER_BYTES)
-        # A page that was never touched makes a read that must not wait come back empty-handed (EAGAIN).
-        fresh.write(bytes(BUFFER_BYTES))
+        fresh = _touched_pages(BUFFER_BYTES)
         buffers.append(fresh)
         return memoryview(fresh)[:count]
+
+
+def touched(count: int) -> memoryview:
+    """Pages for good."""
+    return memoryview(_touched_pages(count))
+
+
+def _touched_pages(count: int) -> mmap.mmap:
+    """A page that was never touched makes a read that must not wait come back empty-handed (EAGAIN)."""
+    fresh = mmap.mmap(-1, count)
+    fresh.write(bytes(count))
+    return fresh

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from dittofs.model.ids import ContentId, FileId, ShareId
+from dittofs.model.unread import Unread
 from dittofs.stores.api import Buffer, ContentStore, StoreError, Usage
-from dittofs.stores.content.buffers import ReadBuffers
+from dittofs.stores.content.buffers import SMALL_BYTES, ReadBuffers, touched
 from dittofs.stores.content.descriptors import Descriptors, OpenFile
+from dittofs.stores.content.page_cache import is_cached
+from dittofs.stores.content.slices import FileSlice, read_fully
 from dittofs.stores.data_directory import DataDirectory, flush_directory, flush_file, largest_file
 from dittofs.stores.system_errors import store_error
 
@@ -54,6 +57,8 @@ class DirectoryContentStore(ContentStore):
         self._executor: ThreadPoolExecutor | None = None
         self._files = Descriptors(open_files, self._path, is_read_only=is_read_only)
         self._buffers = ReadBuffers()
+        self._small = touched(SMALL_BYTES)
+        """Where little is read to, to be copied out at once: cheaper than memory of its own, which is cleared first."""
         self._flushes: dict[ContentId, _Flush] = {}
         self._names = 0
         self._unflushed: dict[Path, int] = {}
@@ -93,6 +98,25 @@ class DirectoryContentStore(ContentStore):
         self._removed_in.clear()
         self._directory.release()
 
+    def read_now(self, content: ContentId, offset: int, count: int) -> Buffer | None:
+        file = self._files.get(content)
+        if file is None:
+            return b""
+        count = min(count, file.size - offset)
+        if count <= 0:
+            return b""
+        if count <= SMALL_BYTES:
+            small = self._small[:count]
+            return small.tobytes() if self._read_cached(file, small, offset) == count else None
+        buffer = self._buffers.take(count)
+        return buffer if self._read_cached(file, buffer, offset) == count else None
+
+    def unread(self, content: ContentId, offset: int, count: int) -> Unread | None:
+        file = self._files.get(content)
+        if file is None or offset + count > file.size or not is_cached(file.descriptor, offset, count):
+            return None
+        return FileSlice(file, offset, count, self._buffers)
+
     async def read(self, content: ContentId, offset: int, count: int) -> Buffer:
         file = self._files.get(content)
         if file is None:
@@ -104,10 +128,13 @@ class DirectoryContentStore(ContentStore):
         done = self._read_cached(file, buffer, offset)
         if done < count:
             rest = memoryview(buffer)[done:]
-            await self._in_thread(file, _read_fully, file.descriptor, rest, offset + done)
+            await self._in_thread(file, read_fully, file.descriptor, rest, offset + done)
         return buffer
 
     async def write(self, content: ContentId, offset: int, data: Buffer) -> None:
+        self.write_now(content, offset, data)
+
+    def write_now(self, content: ContentId, offset: int, data: Buffer) -> bool:
         self._refuse_if_read_only()
         file = self._files.get(content) or self._create(content)
         before = file.size
@@ -125,6 +152,7 @@ class DirectoryContentStore(ContentStore):
                 os.ftruncate(file.descriptor, before)
                 file.size = before
             raise store_error(error, f"cannot write {self._path(content)}") from error
+        return True
 
     async def truncate(self, content: ContentId, size: int) -> None:
         self._refuse_if_read_only()
@@ -338,12 +366,3 @@ def _hear(flush: "asyncio.Future[None]") -> None:
     """Whoever waited for it may have gone; its error is not lost by that."""
     if not flush.cancelled():
         flush.exception()
-
-
-def _read_fully(descriptor: int, buffer: memoryview, offset: int) -> None:
-    while buffer:
-        done = os.preadv(descriptor, [buffer], offset)
-        if not done:
-            buffer[:] = bytes(len(buffer))  # cut by somebody meanwhile: zeros, as behind any end
-            return
-        buffer, offset = buffer[done:], offset + done

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from dittofs.model.ids import ContentId, ShareId
 from dittofs.stores.api import Buffer, ContentStore, StoreFull, Usage
-from dittofs.stores.content.buffers import ReadBuffers
+from dittofs.stores.content.buffers import SMALL_BYTES, ReadBuffers
 
 PAGE_BYTES = 65_536
 
@@ -29,11 +29,17 @@ class MemoryContentStore(ContentStore):
         self._files.clear()
         self._used = 0
 
-    async def read(self, content: ContentId, offset: int, count: int) -> Buffer:
+    def read_now(self, content: ContentId, offset: int, count: int) -> Buffer:
         file = self._files.get(content)
         return b"" if file is None else file.read(offset, count, self._buffers)
 
+    async def read(self, content: ContentId, offset: int, count: int) -> Buffer:
+        return self.read_now(content, offset, count)
+
     async def write(self, content: ContentId, offset: int, data: Buffer) -> None:
+        self.write_now(content, offset, data)
+
+    def write_now(self, content: ContentId, offset: int, data: Buffer) -> bool:
         file = self._files.get(content)
         grown = (file or _Pages()).growth(offset, len(data))
         if self._used + grown > self._capacity:
@@ -42,6 +48,7 @@ class MemoryContentStore(ContentStore):
             file = self._files[content] = _Pages()
         file.write(offset, data)
         self._used += grown
+        return True
 
     async def truncate(self, content: ContentId, size: int) -> None:
         file = self._files.get(content)
@@ -86,6 +93,10 @@ class _Pages:
         count = min(count, self._size - offset)
         if count <= 0:
             return b""
+        number, begin = divmod(offset, PAGE_BYTES)
+        page = self._pages.get(number)
+        if page is not None and begin + count <= len(page) and count <= SMALL_BYTES:
+            return bytes(memoryview(page)[begin : begin + count])
         found = buffers.take(count)
         position = 0
         for number, begin, stop in _pieces(offset, count):
@@ -121,8 +132,14 @@ class _Pages:
             before = len(page)
             if begin > before:
                 page.extend(bytes(begin - before))
-            page[begin:stop] = view[position : position + stop - begin]
-            self.allocated += len(page) - before
+            part = view[position : position + stop - begin]
+            if stop <= before:
+                # Not by a slice of the page itself: that makes a copy first of everything but a bytearray.
+                memoryview(page)[begin:stop] = part
+            else:
+                del page[begin:]
+                page += part
+                self.allocated += stop - before
             position += stop - begin
         if position:
             self._size = max(self._size, offset + position)

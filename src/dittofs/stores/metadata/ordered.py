@@ -1,5 +1,6 @@
 """Records in memory that can be walked in key order, without paying for order until somebody walks."""
 
+from bisect import bisect_left
 from itertools import islice
 from typing import Protocol
 
@@ -78,4 +79,5 @@ def _scan_once(layers: list[Layer], start: bytes, end: bytes, at_once: int) -> t
     merged: dict[bytes, bytes | None] = {}
     for entries in scanned:
         merged.update(entries)
-    return sorted(entry for entry in merged.items() if entry[0] < end), end
+    in_order = sorted(merged.items())
+    return in_order[: bisect_left(in_order, (end,))], end

@@ -1,0 +1,99 @@
+"""Reading and writing where nothing has to be waited for: as `io`, without a coroutine.
+
+Each function says None if somebody has to wait after all, and has then changed nothing that counts; `io` is asked
+next, which also deals with whatever is in the way.
+"""
+
+from collections.abc import Callable
+
+from dittofs.files import io
+from dittofs.files.io import ReadResult, Stability, WriteResult
+from dittofs.files.values import File
+from dittofs.files.volume import Volume
+from dittofs.locks.mandatory import LockGuard
+from dittofs.model.errors import FileError
+from dittofs.model.identity import Identity
+from dittofs.model.ids import FileId
+from dittofs.stores.api import Buffer, StoreError
+from dittofs.stores.tables import View
+
+UNREAD_BYTES = 65_536
+"""So many are better not read here, but left to the socket to take; no datagram is as large."""
+
+
+def read(
+    volume: Volume, identity: Identity, file: FileId, offset: int, count: int, guard: LockGuard | None
+) -> ReadResult | None:
+    """RFC 1813 3.3.6, of bytes that are at hand, for a file whose attributes are durable."""
+    opened = _look(volume, io.open_for_read, identity, file)
+    if opened is None:
+        return None
+    if guard is not None:
+        guard.check_read(file, offset, count)
+    size = opened.inode.size
+    wanted = min(count, size - offset)
+    if wanted <= 0:
+        return ReadResult(opened, b"", offset >= size)
+    content = volume.content_of(file)
+    try:
+        if wanted >= UNREAD_BYTES:
+            unread = volume.content.unread(content, offset, wanted)
+            if unread is not None:
+                return ReadResult(opened, unread, offset + wanted >= size)
+        data = volume.content.read_now(content, offset, wanted)
+    except StoreError:
+        return None
+    if data is None or len(data) < wanted:
+        return None
+    return ReadResult(opened, data, offset + wanted >= size)
+
+
+def write(
+    volume: Volume,
+    identity: Identity,
+    file: FileId,
+    offset: int,
+    data: Buffer,
+    stability: Stability,
+    guard: LockGuard | None,
+) -> WriteResult | None:
+    """RFC 1813 3.3.7, where the write need not be durable."""
+    is_stable = stability is not Stability.UNSTABLE
+    if is_stable and not volume.is_relaxed:
+        return None
+    if volume.snapshot is not None or len(volume.dirty) >= io.MAX_SHADOWS or volume.gates.is_closed(file):
+        return None
+    count = len(data)
+    end = offset + count
+    io.check_size(volume, end)
+    opened = _look(volume, io.open_for_write, identity, file)
+    if opened is None or (offset > opened.inode.size and file not in volume.tails):
+        return None
+    if guard is not None:
+        guard.check_write(file, offset, count)
+    if not count:
+        return WriteResult(opened, opened, stability)
+    try:
+        if not volume.content.write_now(volume.content_of(file), offset, data):
+            return None
+    except StoreError:
+        return None
+    before, after = volume.transactions.run(io.written, file, end, count, is_relaxed=volume.is_relaxed)
+    volume.dirty[file] = None
+    return WriteResult(before, after, Stability.FILE_SYNC if is_stable else Stability.UNSTABLE)
+
+
+def _look(
+    volume: Volume, function: Callable[[View, Identity, FileId], File], identity: Identity, file: FileId
+) -> File | None:
+    """Run a procedure that only looks; None if its answer, or its error, would have to wait."""
+    transactions = volume.transactions
+    if transactions.is_shared:
+        return None
+    try:
+        opened = transactions.run(function, identity, file, is_relaxed=volume.is_relaxed)
+    except FileError:
+        if transactions.hold is None:
+            raise
+        return None
+    return opened if transactions.hold is None else None

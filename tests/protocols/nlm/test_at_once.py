@@ -1,0 +1,113 @@
+"""The short way of owners that are known: whatever changes between two of their calls counts for the second."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dittofs.client.nfs3 import EXCHANGES, attributes
+from dittofs.client.nlm import exchange_of
+from dittofs.protocols.nfs3 import types as nfs
+from dittofs.protocols.nlm import at_once
+from dittofs.protocols.nlm.dialects import NLM4
+from dittofs.protocols.nlm.types import nlm4_lock, nlm4_stats
+from dittofs.rpc.calling import auth_sys
+from dittofs.rpc.program import Call
+from dittofs.shares.share import Share
+from tests.cost.test_cost_of_calls import Bench
+
+GRANTED, DENIED = nlm4_stats.NLM4_GRANTED, nlm4_stats.NLM4_DENIED
+
+
+class Site(Bench):
+    """A whole server without sockets, and what owners of one client ask of it."""
+
+    def ask(self, name: str, *, owner: bytes = b"owner", start: int = 0, state: int = 1) -> nlm4_stats:
+        lock = nlm4_lock(b"client", self.file, owner, 7, start, 10)
+        arguments: dict[str, Any] = {
+            "LOCK": NLM4.lockargs(b"c", False, True, lock, False, state),
+            "UNLOCK": NLM4.unlockargs(b"c", lock),
+            "TEST": NLM4.testargs(b"c", True, lock),
+        }
+        answer = self.call(exchange_of(NLM4, name), arguments[name])
+        return nlm4_stats(answer.test_stat.discriminant if name == "TEST" else answer.stat)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def known(site: Site) -> Site:
+    """The owner has locked and unlocked before."""
+    for _ in range(2):
+        assert [site.ask("LOCK"), site.ask("UNLOCK")] == [GRANTED, GRANTED]
+    return site
+
+
+def test_what_is_known_is_answered_as_before(known: Site) -> None:
+    assert known.ask("LOCK") is GRANTED
+    assert known.ask("LOCK", owner=b"other") is DENIED
+    assert known.ask("TEST", owner=b"other") is DENIED
+    assert known.ask("TEST", owner=b"other") is DENIED
+    assert known.ask("LOCK", owner=b"other", start=10) is GRANTED
+    assert known.ask("UNLOCK") is GRANTED
+    assert known.ask("TEST", owner=b"other") is GRANTED
+    assert known.ask("LOCK", owner=b"other") is GRANTED
+    assert known.ask("LOCK") is DENIED
+
+
+def test_the_short_way_is_taken(known: Site) -> None:
+    args = NLM4.testargs(b"", True, nlm4_lock(b"client", known.file, b"owner", 7, 0, 10))
+    entry = known.server._dispatcher._entries[(100021, 4, 1)]
+    credentials = next(iter(entry.services._known.values()))._credentials
+    call = Call(b"xid.", known.peer, credentials, entry.services)
+    assert at_once.test(NLM4, call, args) is not None
+
+
+def test_a_share_that_became_read_only(known: Site) -> None:
+    [share] = known.server.shares
+    rules = replace(share.settings, read_only=True)
+    known.server.shares.replace(Share(rules, share.record, share.volume))
+    assert known.ask("LOCK") is nlm4_stats.NLM4_ROFS
+    assert known.ask("UNLOCK") is GRANTED
+
+
+def test_a_file_that_may_not_be_read_any_more(known: Site) -> None:
+    root = known.credential
+    known.credential = auth_sys(uid=1000, gid=1000)
+    assert [known.ask("LOCK"), known.ask("UNLOCK")] == [GRANTED, GRANTED]
+    known.credential = root
+    changed = nfs.SETATTR3args(known.file, attributes(mode=0o600), None)
+    known.call(EXCHANGES["SETATTR"], changed)
+    known.credential = auth_sys(uid=1000, gid=1000)
+    assert known.ask("LOCK") is nlm4_stats.NLM4_FAILED
+    known.credential = root
+    assert known.ask("LOCK") is GRANTED
+
+
+def test_a_removed_file(known: Site) -> None:
+    where = nfs.diropargs3(known.root, b"some-name.txt")
+    known.call(EXCHANGES["REMOVE"], nfs.REMOVE3args(where))
+    assert known.ask("LOCK") is nlm4_stats.NLM4_STALE_FH
+    assert known.ask("TEST") is nlm4_stats.NLM4_STALE_FH
+
+
+def test_a_client_that_rebooted_loses_what_it_had(known: Site) -> None:
+    assert known.ask("LOCK", state=1) is GRANTED
+    assert known.ask("LOCK", start=100, state=3) is GRANTED
+    assert known.ask("TEST", owner=b"other") is GRANTED, "the lock of the time before the reboot is gone"
+    assert known.ask("TEST", owner=b"other", start=100) is DENIED
+
+
+def test_a_client_that_was_forgotten_is_recorded_again(known: Site) -> None:
+    hosts = known.server.watching.hosts
+    [client] = [watched.id for watched in hosts._watched.values()]
+    known.loop.run_until_complete(hosts.forget(client))
+    assert known.ask("LOCK") is GRANTED
+    assert [watched.id for watched in hosts._watched.values()] == [client]
