@@ -190,3 +190,13 @@ def compare(title: str, cost: Cost) -> None:
     before = Cost(*recorded[PYTHON][title])
     assert cost.instructions <= before.instructions * TOLERANCE, f"{title} costs {cost}, recorded is {before}"
     assert cost.c_calls <= before.c_calls * TOLERANCE + 1, f"{title} costs {cost}, recorded is {before}"
+
+
+@pytest.mark.slow
+@uncompiled
+def test_reading_on_costs_no_more_than_it_did(bench: Bench) -> None:
+    requests = nfs("READ", lambda bench, xid: t.READ3args(bench.file, xid % 1024, 2048))
+    for _ in range(4):
+        bench.converse(requests(bench, CALLS))
+    batches = [requests(bench, CALLS), requests(bench, CALLS)]
+    compare("READ 2 KiB, reading on", cost_of(lambda: bench.converse(batches.pop()), CALLS))

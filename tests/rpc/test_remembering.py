@@ -1,6 +1,13 @@
 """Answers that are told again: bounded, per client, and only while their witness stands by them."""
 
-from dittofs.rpc.remembering import ANSWER_BYTES_MAX, QUESTION_BYTES_MAX, QUESTIONS_NOTED, AnswerMemory, Remembered
+from dittofs.rpc.remembering import (
+    ANSWER_BYTES_MAX,
+    QUESTION_BYTES_MAX,
+    QUESTIONS_NOTED,
+    AnswerMemory,
+    Remembered,
+    Series,
+)
 
 
 class Anyone:
@@ -43,6 +50,34 @@ def test_client_that_leaves_makes_room() -> None:
         assert len(memory) == 2
         memory.leave(client)
         assert len(memory) == 0
+
+
+def series() -> Series:
+    return Series(lambda rest: rest, Anyone(), None, lambda out, result: None)
+
+
+def test_series_share_the_room_of_answers() -> None:
+    memory = AnswerMemory(limit=4)
+    kept = memory.series_of("192.0.2.1")
+    answers = memory.of("192.0.2.1")
+    for number in range(10):
+        memory.keep(answers, b"%d" % number, answer())
+        memory.keep_series("192.0.2.1", b"%d" % number, series())
+        assert 0 < len(memory) <= 4
+    memory.forget()
+    assert not kept
+    assert len(memory) == 0
+
+
+def test_series_go_with_their_client() -> None:
+    memory = AnswerMemory()
+    memory.keep_series("192.0.2.1", b"nobody is connected", series())
+    memory.series_of("192.0.2.1")
+    memory.keep_series("192.0.2.1", b"beginning", series())
+    memory.keep_series("192.0.2.1", bytes(QUESTION_BYTES_MAX + 1), series())
+    assert len(memory) == 1
+    memory.leave("192.0.2.1")
+    assert len(memory) == 0
 
 
 def test_large_questions_and_answers_are_not_kept() -> None:

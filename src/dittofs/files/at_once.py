@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dittofs.files import io
 from dittofs.files.io import ReadResult, Stability, WriteResult
 from dittofs.files.values import File
-from dittofs.files.volume import Volume
+from dittofs.files.volume import Volume, Witness
 from dittofs.locks.mandatory import LockGuard
 from dittofs.model.errors import FileError
 from dittofs.model.identity import Identity
@@ -21,31 +21,54 @@ UNREAD_BYTES = 65_536
 """So many are better not read here, but left to the socket to take; no datagram is as large."""
 
 
+class OpenedFile:
+    """A file that somebody may read, for as long as its records are the same."""
+
+    __slots__ = ("_content", "_guard", "_size", "_store", "file")
+
+    def __init__(self, volume: Volume, file: File, guard: LockGuard | None):
+        self.file = file
+        self._size = file.inode.size
+        self._store = volume.content
+        self._content = volume.content_of(file.id)
+        self._guard = guard
+
+    def read(self, offset: int, count: int) -> ReadResult | None:
+        """RFC 1813 3.3.6, of bytes that are at hand."""
+        if self._guard is not None:
+            self._guard.check_read(self.file.id, offset, count)
+        size = self._size
+        wanted = min(count, size - offset)
+        if wanted <= 0:
+            return ReadResult(self.file, b"", offset >= size)
+        at_end = offset + wanted >= size
+        try:
+            if wanted >= UNREAD_BYTES:
+                unread = self._store.unread(self._content, offset, wanted)
+                if unread is not None:
+                    return ReadResult(self.file, unread, at_end)
+            data = self._store.read_now(self._content, offset, wanted)
+        except StoreError:
+            return None
+        if data is None or len(data) < wanted:
+            return None
+        return ReadResult(self.file, data, at_end)
+
+
 def read(
     volume: Volume, identity: Identity, file: FileId, offset: int, count: int, guard: LockGuard | None
 ) -> ReadResult | None:
     """RFC 1813 3.3.6, of bytes that are at hand, for a file whose attributes are durable."""
     opened = _look(volume, io.open_for_read, identity, file)
-    if opened is None:
-        return None
-    if guard is not None:
-        guard.check_read(file, offset, count)
-    size = opened.inode.size
-    wanted = min(count, size - offset)
-    if wanted <= 0:
-        return ReadResult(opened, b"", offset >= size)
-    content = volume.content_of(file)
-    try:
-        if wanted >= UNREAD_BYTES:
-            unread = volume.content.unread(content, offset, wanted)
-            if unread is not None:
-                return ReadResult(opened, unread, offset + wanted >= size)
-        data = volume.content.read_now(content, offset, wanted)
-    except StoreError:
-        return None
-    if data is None or len(data) < wanted:
-        return None
-    return ReadResult(opened, data, offset + wanted >= size)
+    return None if opened is None else OpenedFile(volume, opened, guard).read(offset, count)
+
+
+def open_to_read(
+    volume: Volume, identity: Identity, file: FileId, guard: LockGuard | None
+) -> tuple[OpenedFile, Witness] | None:
+    """For whoever reads one piece after the other: what to read from as long as the witness sees no change."""
+    opened, witness = volume.transactions.look(io.open_for_read, identity, file, is_relaxed=volume.is_relaxed)
+    return None if witness is None else (OpenedFile(volume, opened, guard), witness)
 
 
 def write(

@@ -11,11 +11,14 @@ from typing import Final
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.program import Peer
 from dittofs.rpc.records import LAST_FRAGMENT, RecordError, mark_of
-from dittofs.rpc.remembering import Answers
+from dittofs.rpc.remembering import SERIES_BYTES, AllSeries, Answers, Series
 from dittofs.xdr.types import Chunks
 
 LARGE_ANSWER: Final = 16 * 1024
 """An answer with more than this is sent in its pieces; a smaller one is cheaper to join."""
+
+SHORTEST_CALL: Final = 40
+"""Six words and two empty credentials (RFC 5531 9); what is shorter is none."""
 
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
@@ -32,6 +35,7 @@ class Conversation:
         "_max_unanswered",
         "_on_large",
         "_on_late",
+        "_series",
         "is_full",
         "is_open",
         "out",
@@ -52,6 +56,7 @@ class Conversation:
     ):
         self._dispatcher = dispatcher
         self._answers: Answers = dispatcher.memory.of(peer.address)
+        self._series: AllSeries = dispatcher.memory.series_of(peer.address)
         self._on_late = on_late
         self._on_large = on_large
         self._max_record = max_record
@@ -72,6 +77,7 @@ class Conversation:
         or has several fragments, or came when too much was owed already.  Raises RecordError, XdrError."""
         end = len(data)
         answers, dispatcher, out = self._answers, self._dispatcher, self.out
+        all_series = self._series
         while end - position >= 4 and not self.is_full:
             mark: int = _unpack_mark(data, position)[0]
             length = mark - LAST_FRAGMENT
@@ -81,6 +87,10 @@ class Conversation:
             stop = start + length
             if length < 0 or stop > end:
                 break
+            position = stop
+            if length < SHORTEST_CALL:  # nothing that could be known
+                self.serve(data[start:stop])
+                continue
             known = answers.get(data[start + 4 : stop])
             if known is not None and known.witness.is_unchanged():
                 dispatcher.count_remembered(known.counts)
@@ -89,9 +99,18 @@ class Conversation:
                 out.append(known.tail)
                 self.served += 1
             else:
-                self.serve(data[start:stop])
-            position = stop
+                series = all_series.get(data[start + 4 : stop - SERIES_BYTES])
+                if series is None or not self._go_on(series, data[start : start + 4], data[stop - SERIES_BYTES : stop]):
+                    self.serve(data[start:stop])
         return position
+
+    def _go_on(self, series: Series, xid: bytes, rest: bytes) -> bool:
+        reply = self._dispatcher.go_on(series, xid, rest)
+        if reply is None:
+            return False
+        self.served += 1
+        self._frame(reply)
+        return True
 
     def serve(self, record: bytes | memoryview) -> None:
         self.served += 1
@@ -110,9 +129,7 @@ class Conversation:
         self._on_late()
 
     def _frame(self, reply: Chunks) -> None:
-        size = 0
-        for piece in reply:
-            size += len(piece)
+        size = sum(map(len, reply))
         self.out.append(mark_of(size))
         self.out.extend(reply)
         if size > LARGE_ANSWER:

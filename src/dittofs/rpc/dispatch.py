@@ -27,7 +27,7 @@ from dittofs.rpc.messages import (
     refused_credentials,
 )
 from dittofs.rpc.program import AuthenticationRefused, Call, MustWait, NoAnswer, Peer, Procedure, Program
-from dittofs.rpc.remembering import AnswerMemory, Answers, Remembered
+from dittofs.rpc.remembering import SERIES_BYTES, AnswerMemory, Answers, Remembered, Series
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
@@ -145,6 +145,21 @@ class Dispatcher:
             self._in_batch.append(counts)
         counts.in_batch += 1
 
+    def go_on(self, series: Series, xid: bytes, rest: bytes) -> Chunks | None:
+        """The answer to the next question of a series; None if it has to be served as any other."""
+        if not series.witness.is_unchanged():
+            return None
+        try:
+            result = series.again(rest)
+        except FileError:
+            return None
+        if result is None:
+            return None
+        out: Chunks = [xid + SUCCESS_TAIL]
+        series.encode(out, result)
+        self.count_remembered(series.counts)
+        return out
+
     def serve(
         self, record: bytes | memoryview, peer: Peer, deliver: Deliver, answers: Answers | None = None
     ) -> Chunks | None:
@@ -171,7 +186,7 @@ class Dispatcher:
                 return None
         entry, credentials = known
         try:
-            arguments, _ = entry.decode(record, position)
+            arguments, end = entry.decode(record, position)
         except XdrError:
             entry.counts.count("garbage_args")
             return [accepted(_number(record[:4]), accept_stat.GARBAGE_ARGS)]
@@ -190,8 +205,12 @@ class Dispatcher:
                 self._in_batch.append(counts)
             counts.in_batch += 1
             if answers is not None and call.witness is not None:
-                tail = b"".join(reply)[4:]
-                self.memory.keep(answers, bytes(record[4:]), Remembered(tail, call.witness, counts))
+                if call.again is None:
+                    tail = b"".join(reply)[4:]
+                    self.memory.keep(answers, bytes(record[4:]), Remembered(tail, call.witness, counts))
+                elif end == len(record):
+                    series = Series(call.again, call.witness, counts, entry.encode)
+                    self.memory.keep_series(peer.address, bytes(record[4:-SERIES_BYTES]), series)
         return reply
 
     def _read_head(self, record: bytes | memoryview) -> tuple[tuple[_Entry, Credentials], int]:

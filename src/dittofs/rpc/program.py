@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from dittofs.model.errors import FileError
 from dittofs.rpc.credentials import Credentials
-from dittofs.rpc.remembering import Witness
+from dittofs.rpc.remembering import Again, Witness
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -68,9 +68,10 @@ class Hold(Protocol):
 
 class Call:
     """One call under way.  `xid` is as it stood in the call, `services` what the server bound to the program; a handler
-    whose answer must not leave yet sets `hold`.  If `is_asked_again`, a lasting answer is worth a `witness`."""
+    whose answer must not leave yet sets `hold`.  If `is_asked_again`, a lasting answer is worth a `witness`;
+    with `again` beside it the witness is for the next calls that are the same up to their last bytes."""
 
-    __slots__ = ("credentials", "hold", "is_asked_again", "peer", "services", "witness", "xid")
+    __slots__ = ("again", "credentials", "hold", "is_asked_again", "peer", "services", "witness", "xid")
 
     def __init__(self, xid: bytes, peer: Peer, credentials: Credentials, services: Any):
         self.xid = xid
@@ -80,6 +81,7 @@ class Call:
         self.hold: Hold | None = None
         self.is_asked_again = False
         self.witness: Witness | None = None
+        self.again: Again | None = None
 
 
 class Procedure:

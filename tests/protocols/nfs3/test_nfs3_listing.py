@@ -35,7 +35,7 @@ from dittofs.testing.shared_memory import MemorySharedStore, SharedMemory
 from dittofs.xdr.types import decode_exactly, encoded
 from tests.protocols.world import ALICE, ROOT, World
 
-STEPS = 120
+STEPS = 100
 NAMES = [b"%d" % number for number in range(60)]
 NOW = 1_700_000_000_000_000_000
 
@@ -259,6 +259,23 @@ def test_what_is_kept_stays_within_its_bound(world: World) -> None:
         assert cache.cost <= 10_000
         assert cache.cost == sum(kept.cost for kept in cache._kept.values())
     assert cache._kept, "something is kept at all"
+
+
+def test_of_a_directory_that_is_too_large_a_part_is_kept() -> None:
+    world = local_world(MemoryMetadataStore())
+    share = world.add_share()
+    cache = EntryCache(share.volume, world.nfs3.attributes_of(share), capacity=60_000)
+    world.nfs3._entries[share] = cache
+    nfs, root = world.nfs(ROOT), world.root()
+    for number in range(200):
+        nfs.create(root, b"%d" % number)
+    found = set()
+    for _ in range(6):
+        before = dict(cache._kept)
+        assert len(list(nfs.list_directory(root))) == 202
+        found = {key for key, kept in cache._kept.items() if before.get(key) is kept}
+    assert len(found) > len(cache._kept) // 3
+    world.close()
 
 
 def test_entries_that_were_lost_with_their_batch_are_not_listed(tmp_path: Path) -> None:

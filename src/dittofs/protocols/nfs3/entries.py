@@ -27,14 +27,17 @@ from dittofs.stores.tables import View
 from dittofs.xdr.shapes import smallest_size
 from dittofs.xdr.types import Chunks, codec_of, encoded, shape_of
 
-BYTES_KEPT = 32 << 20
-"""For one share, with everything that belongs to what is kept."""
+BYTES_KEPT = 48 << 20
+"""For one share, with everything that belongs to what is kept: about as many entries as the driver keeps records."""
 
 DIRECTORIES_KNOWN = 65_536
 
 ENTRY_BYTES = 300
 RUN_BYTES = 1500
 """What an entry and a run cost besides their encoded bytes, measured."""
+
+Key = tuple[int, FileId, int, int]
+"""What is told, of which directory, cut how often, from which place on."""
 
 Encode = Callable[[Chunks, object], None]
 
@@ -90,17 +93,17 @@ def _sums(sizes: list[int]) -> "array[int]":
 
 
 class EntryCache:
-    """The encoded runs of one share's directories; bounded, the oldest go first."""
+    """The encoded runs of one share's directories; bounded."""
 
-    __slots__ = ("_attributes", "_capacity", "_cost", "_halvings", "_handle_of", "_is_guarded", "_kept")
+    __slots__ = ("_attributes", "_capacity", "_cost", "_dropped", "_halvings", "_handle_of", "_is_guarded", "_kept")
 
     def __init__(self, volume: Volume, attributes: AttributeCache, *, capacity: int = BYTES_KEPT):
         self._attributes = attributes
         self._handle_of = volume.codec.encode
         self._is_guarded = not volume.transactions.is_shared
         self._capacity = capacity
-        self._cost = 0
-        self._kept: dict[tuple[int, FileId, int, int], EncodedRun] = {}
+        self._cost = self._dropped = 0
+        self._kept: dict[Key, EncodedRun] = {}
         self._halvings: dict[FileId, int] = {}
 
     @property
@@ -158,14 +161,24 @@ class EntryCache:
         if kept is not None:
             if run is kept.run:
                 return kept
-            self._cost -= self._kept.pop(key).cost
+            self._drop(key)
         made = self._encode_run(run, telling, kept)
         if run.is_whole:
+            self._keep(key, made)
+        return made
+
+    def _keep(self, key: Key, made: EncodedRun) -> None:
+        """Of a directory that is too large, and is listed again and again, the oldest run is always the next that is
+        wanted; so mostly the newest makes room, and a part of the directory stays."""
+        while self._kept and self._cost + made.cost > self._capacity:
+            self._dropped += 1
+            self._drop(next(iter(self._kept)) if self._dropped % 4 == 0 else next(reversed(self._kept)))
+        if made.cost <= self._capacity:
             self._kept[key] = made
             self._cost += made.cost
-            while self._cost > self._capacity:
-                self._cost -= self._kept.pop(next(iter(self._kept))).cost
-        return made
+
+    def _drop(self, key: Key) -> None:
+        self._cost -= self._kept.pop(key).cost
 
     def _halvings_of(self, directory: File) -> int:
         state = directory.state

@@ -195,10 +195,10 @@ def waiting(
     failure: Failure,
     is_change: bool = False,
     is_replayed: bool = False,
-    at_once: Callable[[Visitor, FileId, Any], Any] | None = None,
+    at_once: Callable[[Call, Visitor, FileId, Any], Any] | None = None,
 ) -> Callable[[Waiting], Waiting]:
     """Register a coroutine function ``(call, visitor, file id, arguments) -> success arm``; `at_once` is a plain one,
-    ``(visitor, file id, arguments) -> success arm``, that is asked first and says None if it would have to wait."""
+    with the same parameters, that is asked first and says None if it would have to wait."""
     handle_in = attrgetter(handle)
 
     def come_to(call: Call, args: Any) -> tuple[Visitor, FileId]:
@@ -219,7 +219,7 @@ def waiting(
         def answer_at_once(call: Call, args: Any) -> Any:
             assert at_once is not None, "registered only then"
             visitor, id_ = come_to(call, args)
-            found = at_once(visitor, id_, args)
+            found = at_once(call, visitor, id_, args)
             if found is None:
                 raise MustWait(function(call, visitor, id_, args))
             return found

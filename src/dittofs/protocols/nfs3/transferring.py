@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from dittofs.files import at_once, io
+from dittofs.files.at_once import OpenedFile
 from dittofs.files.io import ReadResult, Stability, WriteResult
 from dittofs.model.errors import InvalidArgument
 from dittofs.model.ids import FileId
@@ -13,6 +14,7 @@ from dittofs.protocols.nfs3.types import (
     COMMIT3resfail,
     COMMIT3resok,
     READ3args,
+    READ3range,
     READ3res,
     READ3resfail,
     READ3resok,
@@ -23,20 +25,48 @@ from dittofs.protocols.nfs3.types import (
     stable_how,
 )
 from dittofs.rpc.program import Call
+from dittofs.xdr.types import codec_of
 
 STABILITY = {
     stable_how.UNSTABLE: Stability.UNSTABLE,
     stable_how.DATA_SYNC: Stability.DATA_SYNC,
     stable_how.FILE_SYNC: Stability.FILE_SYNC,
 }
+_range_in = codec_of(READ3range).decode
 COMMITTED = {stability: how for how, stability in STABILITY.items()}
 
 
-def read_at_once(visitor: Visitor, id_: FileId, args: READ3args) -> READ3resok | None:
+class Reading:
+    """The next READs of a file by the same user."""
+
+    __slots__ = ("_attributes", "_file", "_visitor")
+
+    def __init__(self, visitor: Visitor, file: OpenedFile):
+        self._visitor = visitor
+        self._file = file
+        self._attributes = visitor.attributes.encoded(file.file)
+
+    def again(self, rest: bytes) -> READ3resok | None:
+        place = _range_in(rest, 0)[0]
+        found = self._file.read(place.offset, min(place.count, self._visitor.limits.read))
+        if found is None:
+            return None
+        _, data, at_end = found
+        self._visitor.services.bytes_read += len(data)
+        return READ3resok(self._attributes, len(data), at_end, cast(Any, data))
+
+
+def read_at_once(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> READ3resok | None:
     """As `read`, of bytes that are at hand."""
     count = min(args.count, visitor.limits.read)
     found = at_once.read(visitor.volume, visitor.identity, id_, args.offset, count, visitor.guard)
-    return None if found is None else _read_result(visitor, found)
+    if found is None:
+        return None
+    if not found.at_end:  # the client will want the rest
+        opened = at_once.open_to_read(visitor.volume, visitor.identity, id_, visitor.guard)
+        if opened is not None:
+            call.again, call.witness = Reading(visitor, opened[0]).again, opened[1]
+    return _read_result(visitor, found)
 
 
 @waiting(
@@ -63,7 +93,7 @@ def _read_result(visitor: Visitor, found: ReadResult) -> READ3resok:
     return READ3resok(visitor.attributes.encoded(file), len(data), at_end, cast(Any, data))
 
 
-def write_at_once(visitor: Visitor, id_: FileId, args: WRITE3args) -> WRITE3resok | None:
+def write_at_once(call: Call, visitor: Visitor, id_: FileId, args: WRITE3args) -> WRITE3resok | None:
     """As `write`, where nothing has to be waited for."""
     verifier = visitor.volume.write_verifier
     data = _data_of(visitor, args)

@@ -341,6 +341,14 @@ class READ3args:
 
 
 @struct
+class READ3range:
+    """The end of READ3args: what differs between two READs of one file."""
+
+    offset: offset3
+    count: count3
+
+
+@struct
 class READ3resok:
     file_attributes: post_op_attr
     count: count3
