@@ -212,24 +212,38 @@ def waiting(
         return visitor, id_
 
     def register(function: Waiting) -> Waiting:
-        async def answer(call: Call, args: Any) -> Any:
-            visitor, id_ = come_to(call, args)
-            return await function(call, visitor, id_, args)
-
-        def answer_at_once(call: Call, args: Any) -> Any:
-            assert at_once is not None, "registered only then"
-            visitor, id_ = come_to(call, args)
-            found = at_once(call, visitor, id_, args)
-            if found is None:
-                raise MustWait(function(call, visitor, id_, args))
-            return found
-
-        handler = answer if at_once is None else answer_at_once
+        handler = _in_a_coroutine(come_to, function) if at_once is None else _at_once(come_to, at_once, function)
         handler.__name__ = function.__name__.rstrip("_")
         NFS3.procedure(number, arguments, result, failure=failure, is_replayed=is_replayed, success=NFS3_OK)(handler)
         return function
 
     return register
+
+
+# Each in a function of its own: where two are made in one, mypyc mixes up the coroutine with the name it is bound to.
+def _in_a_coroutine(
+    come_to: Callable[[Call, Any], tuple[Visitor, FileId]], function: Callable[..., Coroutine[Any, Any, Any]]
+) -> Callable[[Call, Any], Any]:
+    async def answer(call: Call, args: Any) -> Any:
+        visitor, id_ = come_to(call, args)
+        return await function(call, visitor, id_, args)
+
+    return answer
+
+
+def _at_once(
+    come_to: Callable[[Call, Any], tuple[Visitor, FileId]],
+    at_once: Callable[[Call, Visitor, FileId, Any], Any],
+    function: Callable[..., Coroutine[Any, Any, Any]],
+) -> Callable[[Call, Any], Any]:
+    def answer(call: Call, args: Any) -> Any:
+        visitor, id_ = come_to(call, args)
+        found = at_once(call, visitor, id_, args)
+        if found is None:
+            raise MustWait(function(call, visitor, id_, args))
+        return found
+
+    return answer
 
 
 async def run(call: Call, visitor: Visitor, function: Callable[..., Any], *args: Any) -> Any:
