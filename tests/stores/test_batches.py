@@ -9,7 +9,7 @@ import pytest
 
 from dittofs.model.errors import FileError, StoreFailure
 from dittofs.stores.api import Change
-from dittofs.stores.counters import COUNTERS, Reservation
+from dittofs.stores.counters import COUNTERS, FILE_IDS, Reservation
 from dittofs.stores.tables import NamedTable, View
 from dittofs.stores.transactions import Batch, LocalTransactions
 from tests.locks.world import FaultStore
@@ -41,6 +41,12 @@ def put(view: View, name: bytes, number: int) -> None:
 
 def names(view: View) -> list[bytes]:
     return [name for name, _ in view.scan(TABLE, b"", b"\xff", 100)]
+
+
+def get_first(view: View) -> int:
+    found = view.get(TABLE, b"first")
+    assert found is not None
+    return found.end
 
 
 async def settled(batch: Batch | None) -> FileError | None:
@@ -173,3 +179,33 @@ def test_who_has_seen_one_of_many_that_is_not_durable_waits(store: SlowStore, ke
         await driver.close()
 
     asyncio.run(story())
+
+
+def test_who_scans_waits_for_the_batch_that_is_flushed_and_for_no_other(store: SlowStore) -> None:
+    """An open batch that nobody has written to is not flushed: whoever waited for it would wait for ever."""
+
+    async def work() -> None:
+        transactions = await started(store)
+        store.let.clear()
+        transactions.run(put, b"first", 1)
+        flushed = transactions.hold
+        assert flushed is not None
+        flushed.when_settled(lambda error: None)
+        await turn()
+        assert transactions.run(names) == [FILE_IDS, b"first"]
+        assert transactions.hold is flushed
+        assert transactions.run(get_first) == 1
+        assert transactions.hold is flushed
+        transactions.run(put, b"second", 2)
+        newest = transactions.hold
+        assert transactions.run(names) == [FILE_IDS, b"first", b"second"]
+        assert transactions.hold is newest is not flushed
+        assert transactions.run(get_first) == 1
+        assert transactions.hold is flushed
+        store.let.set()
+        assert await settled(newest) is None
+        assert transactions.run(names) == [FILE_IDS, b"first", b"second"]
+        assert transactions.hold is None
+        await transactions.close()
+
+    asyncio.run(work())

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 
 from dittofs.stores.api import StoreError
 from dittofs.stores.committing import CHANGES_AT_ONCE, FLUSHES_WITHOUT_STALL, STALL_SECONDS, Committer, Pace
-from dittofs.stores.metadata.memory import MemoryMetadataStore
+from tests.locks.world import FaultStore
 
 FIRST = FLUSHES_WITHOUT_STALL[0]
 
 
-class TimedStore(MemoryMetadataStore):
+class TimedStore(FaultStore):
     """A flush takes as long as `seconds` says, by a clock of its own; `threads` tells where it was done."""
 
     def __init__(self) -> None:
@@ -19,7 +19,6 @@ class TimedStore(MemoryMetadataStore):
         self.now = 0.0
         self.seconds = 0.0001
         self.can = True
-        self.fails = False
         self.threads: list[int] = []
 
     @property
@@ -29,7 +28,7 @@ class TimedStore(MemoryMetadataStore):
     def flush(self) -> None:
         self.now += self.seconds
         self.threads.append(threading.get_ident())
-        if self.fails:
+        if self.fails_flush:
             raise StoreError("on purpose")
 
 
@@ -119,7 +118,7 @@ def test_a_store_that_is_always_slow_stays_in_the_thread() -> None:
 def test_a_failure_in_the_loop_is_told_as_one_in_the_thread() -> None:
     async def work(bench: Bench) -> None:
         await bench.flush(FIRST)
-        bench.store.fails = True
+        bench.store.fails_flush = True
         error = await bench.flush()
         assert bench.was_in_loop
         assert isinstance(error, StoreError)

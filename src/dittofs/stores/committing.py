@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from dittofs.stores.api import MetadataStore
 
-CHANGES_AT_ONCE = 24
-"""Of a larger batch the flush is better done beside the calls that come meanwhile."""
+CHANGES_AT_ONCE = 512
+"""A larger batch is a larger write."""
 
 QUICK_SECONDS = 0.0005
 """On average."""

@@ -47,15 +47,16 @@ class Batch:
         "_is_settled",
         "_waiting",
         "_wanted",
+        "changes",
         "is_urgent",
-        "keys",
         "reserved_file_ids",
         "sequence",
     )
 
     def __init__(self, sequence: int, wanted: Callable[[], None]):
         self.sequence = sequence
-        self.keys: list[tuple[_Rows, Any]] = []
+        self.changes = 0
+        """Records written."""
         self.reserved_file_ids = 0
         self.is_urgent = False
         self._wanted = wanted
@@ -82,16 +83,18 @@ class Batch:
 
 
 class _Rows:
-    """One table in memory: decoded records as a cache, this turn's writes, and what is not durable yet."""
+    """One table in memory: decoded records as a cache, this turn's writes, and the keys of what is not durable yet:
+    in the batch that is being flushed, and in the open one."""
 
-    __slots__ = ("fresh", "is_volatile", "records", "table", "undurable")
+    __slots__ = ("flushing", "fresh", "is_volatile", "open", "records", "table")
 
     def __init__(self, table: Table[Any, Any]):
         self.table = table
         self.is_volatile = table.is_volatile
         self.records: dict[Any, Any] = {}
         self.fresh: dict[Any, Any] = {}
-        self.undurable: dict[Any, int] = {}
+        self.open: set[Any] = set()
+        self.flushing: set[Any] = set()
 
 
 class LocalView:
@@ -121,15 +124,17 @@ class LocalView:
     def get(self, table: Table[K, R], key: K) -> R | None:
         self.reads += 1
         number = table.number
+        record: R | None
         if self.writes:
             written = (number, key)
             if written in self.writes:
-                return cast("R | None", self.writes[written])
+                record = self.writes[written]
+                return record
         rows = self._tables[number]
-        if rows.undurable:
-            sequence = rows.undurable.get(key)
-            if sequence is not None and sequence > self.seen:
-                self.seen = sequence
+        if rows.open and key in rows.open:
+            self.seen = self._driver.newest_sequence
+        elif rows.flushing and key in rows.flushing:
+            self.seen = max(self.seen, self._driver.flushing_sequence)
         record = rows.records.get(key)
         if record is None and not rows.is_volatile:
             record = self._driver.load(rows, key)
@@ -138,7 +143,7 @@ class LocalView:
         trail = self.trail
         if trail is not None:
             trail += (rows.records, key, record)
-        return cast("R | None", record)
+        return record
 
     def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
         """A loop in C where nothing stands in the way, which is nearly always."""
@@ -146,9 +151,10 @@ class LocalView:
             return [self.get(table, key) for key in keys]
         self.reads += len(keys)
         rows = self._tables[table.number]
-        undurable = rows.undurable
-        if undurable and not undurable.keys().isdisjoint(keys):
-            self.seen = max(self.seen, *[undurable.get(key, 0) for key in keys])
+        if rows.open and not rows.open.isdisjoint(keys):
+            self.seen = self._driver.newest_sequence
+        elif rows.flushing and not rows.flushing.isdisjoint(keys):
+            self.seen = max(self.seen, self._driver.flushing_sequence)
         found: list[R | None] = list(map(rows.records.get, keys))
         if rows.is_volatile or all(found):
             return found
@@ -170,8 +176,10 @@ class LocalView:
 
     def scan(self, table: Table[K, R], start: K, end: K, limit: int) -> Sequence[tuple[K, R]]:
         rows = self._tables[table.number]
-        if rows.undurable:
-            self.seen = max(self.seen, self._driver.newest_sequence)
+        if rows.open:
+            self.seen = self._driver.newest_sequence
+        elif rows.flushing:
+            self.seen = max(self.seen, self._driver.flushing_sequence)
         own = {key: record for (number, key), record in self.writes.items() if number == table.number}
         if not own:
             return self._driver.scan(rows, start, end, limit)
@@ -240,7 +248,6 @@ class LocalTransactions:
         self._cache_records = cache_records
         self._tables = [_Rows(table) for table in all_tables()]
         self._view = LocalView(self, self._tables)
-        self._fresh: set[int] = set()
         self._open = Batch(1, self._wanted)
         self._flushing: Batch | None = None
         self._durable_sequence = 0
@@ -265,6 +272,10 @@ class LocalTransactions:
     @property
     def newest_sequence(self) -> int:
         return self._open.sequence
+
+    @property
+    def flushing_sequence(self) -> int:
+        return 0 if self._flushing is None else self._flushing.sequence
 
     # Life.
 
@@ -359,13 +370,12 @@ class LocalTransactions:
 
     def _keep(self, is_relaxed: bool) -> None:
         writes, effects, _, needs_hold = self._view.take()
-        batch = self._open
-        sequence = batch.sequence
-        is_volatile = self.is_volatile
-        wrote = False
+        batch, tables = self._open, self._tables
+        is_durable = not self.is_volatile
+        written = 0
         self._changes.count += 1
         for (number, key), record in writes.items():
-            rows = self._tables[number]
+            rows = tables[number]
             if record is None:
                 rows.records.pop(key, None)
             else:
@@ -373,24 +383,26 @@ class LocalTransactions:
             if rows.is_volatile:
                 continue
             rows.fresh[key] = record
-            self._fresh.add(number)
-            wrote = True
-            if not is_volatile:
-                rows.undurable[key] = sequence
-                batch.keys.append((rows, key))
-        if wrote:
-            self._wanted()
+            written += 1
+            if is_durable:
+                rows.open.add(key)
+        kept_in = None
+        if written:
+            if not self._is_turn_ending:
+                self._wanted()
+            if is_durable:
+                batch.changes += written
+                kept_in = batch
         for effect in effects:
-            self.on_effect(effect, batch if wrote and not is_volatile else None)
+            self.on_effect(effect, kept_in)
         # Last: an effect may have run a procedure of its own, in the same batch.
-        self.hold = batch if wrote and not is_volatile and (needs_hold or not is_relaxed) else None
+        self.hold = kept_in if needs_hold or not is_relaxed else None
 
     def put_all(self, table: Table[K, R], records: Mapping[K, R | None]) -> Batch | None:
         """Write records of one durable table, and delete those that are None, without a procedure; answers with what an
         answer has to wait for.  For whoever decides elsewhere, and often."""
         assert not table.is_volatile, "what is only in memory needs no batch"
         rows = self._tables[table.number]
-        self._fresh.add(table.number)
         self._changes.count += 1
         rows.fresh.update(records)
         for key, record in records.items():
@@ -403,9 +415,8 @@ class LocalTransactions:
         if self.is_volatile:
             return None
         batch = self._open
-        for key in records:
-            rows.undurable[key] = batch.sequence
-            batch.keys.append((rows, key))
+        rows.open.update(records)
+        batch.changes += len(records)
         return batch
 
     def _batch_of(self, sequence: int) -> Batch:
@@ -461,15 +472,15 @@ class LocalTransactions:
     def _apply(self) -> None:
         """Hand this turn's writes to the store."""
         changes: list[Change] = []
-        for number in self._fresh:
-            rows = self._tables[number]
+        for rows in self._tables:
+            if not rows.fresh:
+                continue
             pack, encode = rows.table.pack, rows.table.encode
             for key, record in rows.fresh.items():
                 changes.append((pack(key), None if record is None else encode(record)))
             rows.fresh = {}
             if len(rows.records) > self._cache_records:
                 self._evict(rows)
-        self._fresh.clear()
         if not changes:
             return
         if self.next_file_id + IDS_AHEAD > self.reserved_file_ids:
@@ -506,7 +517,7 @@ class LocalTransactions:
 
     def _begin_flush(self, *, even_if_relaxed: bool = False) -> None:
         batch = self._open
-        if self._flushing is not None or not batch.keys:
+        if self._flushing is not None or not batch.changes:
             return
         assert self._loop is not None, "the driver is not started"
         assert self._committer is not None, "the driver is not started"
@@ -516,10 +527,13 @@ class LocalTransactions:
             return
         self._flushing = batch
         self._open = Batch(batch.sequence + 1, self._wanted)
+        for rows in self._tables:
+            if rows.open:
+                rows.flushing, rows.open = rows.open, set()
         self._idle.clear()
-        self._counts.batch_sizes.observe(len(batch.keys))
+        self._counts.batch_sizes.observe(batch.changes)
         self._flush_began = time.monotonic()
-        self._committer.flush(len(batch.keys))
+        self._committer.flush(batch.changes)
 
     def _relaxed_flush(self) -> None:
         self._relaxed_timer = None
@@ -537,9 +551,9 @@ class LocalTransactions:
         self._durable_sequence = batch.sequence
         self._trouble = ""
         self.durable_file_ids = max(self.durable_file_ids, batch.reserved_file_ids)
-        for rows, key in batch.keys:
-            if rows.undurable.get(key) == batch.sequence:
-                del rows.undurable[key]
+        for rows in self._tables:
+            if rows.flushing:
+                rows.flushing = set()
         batch.settle(None)
         if self._refused is not None:
             self._lose(self._refused)
@@ -555,10 +569,10 @@ class LocalTransactions:
         self._changes.count += 1
         self._counts.lost += len(lost)
         self._open = Batch(self._open.sequence + 1, self._wanted)
-        self._fresh.clear()
         for rows in self._tables:
             rows.fresh = {}
-            rows.undurable = {}
+            rows.open = set()
+            rows.flushing = set()
             if not rows.is_volatile:
                 rows.records.clear()
         self.reserved_file_ids = self.durable_file_ids

@@ -29,7 +29,7 @@ from dittofs.stores.system_errors import store_error
 
 BLOCK_BYTES = 512
 VERSION = 1
-SMALL_FRAME_BYTES = 64 << 10
+SMALL_FRAME_BYTES = 128 << 10
 
 _HEADER = struct.Struct("<8sI16sQQ")  # magic, version, store, serial, first batch; a checksum follows
 _HEADER_MAGIC = b"DITTOLOG"
