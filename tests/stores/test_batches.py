@@ -9,9 +9,10 @@ import pytest
 
 from dittofs.model.errors import FileError, StoreFailure
 from dittofs.stores.api import Change
+from dittofs.stores.batches import Batch
 from dittofs.stores.counters import COUNTERS, FILE_IDS, Reservation
 from dittofs.stores.tables import NamedTable, View
-from dittofs.stores.transactions import Batch, LocalTransactions
+from dittofs.stores.transactions import LocalTransactions
 from tests.locks.world import FaultStore
 
 TABLE: NamedTable[Reservation] = COUNTERS

@@ -9,19 +9,20 @@ Stores that must be asked over a network get a driver of their own with the same
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError, NoSpace, StoreFailure
-from dittofs.model.ids import FileId
 from dittofs.stores.api import Change, MetadataStore, StoreError, StoreFull
+from dittofs.stores.batches import Batch
 from dittofs.stores.committing import Committer
 from dittofs.stores.counters import COUNTERS, FILE_IDS, Reservation
+from dittofs.stores.local_view import LocalView, Rows
 from dittofs.stores.tables import Table, all_tables
-from dittofs.stores.unchanged import Changes, Trail, Unchanged
+from dittofs.stores.unchanged import Changes, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -35,189 +36,6 @@ RELAXED_FLUSH_SECONDS = 1.0
 
 _key_of = itemgetter(0)
 _value_of = itemgetter(1)
-
-Settled = Callable[[FileError | None], None]
-
-
-class Batch:
-    """Writes that become durable together, and what waits for that."""
-
-    __slots__ = (
-        "_error",
-        "_is_settled",
-        "_waiting",
-        "_wanted",
-        "changes",
-        "is_urgent",
-        "reserved_file_ids",
-        "sequence",
-    )
-
-    def __init__(self, sequence: int, wanted: Callable[[], None]):
-        self.sequence = sequence
-        self.changes = 0
-        """Records written."""
-        self.reserved_file_ids = 0
-        self.is_urgent = False
-        self._wanted = wanted
-        self._waiting: list[Settled] = []
-        self._is_settled = False
-        self._error: FileError | None = None
-
-    def when_settled(self, settled: Settled) -> None:
-        """Call back once: with None when the batch is durable, with an error when it is lost; at once if it is so."""
-        if self._is_settled:
-            settled(self._error)
-            return
-        self._waiting.append(settled)
-        if not self.is_urgent:
-            self.is_urgent = True
-            self._wanted()
-
-    def settle(self, error: FileError | None) -> None:
-        self._is_settled = True
-        self._error = error
-        waiting, self._waiting = self._waiting, []
-        for settled in waiting:
-            settled(error)
-
-
-class _Rows:
-    """One table in memory: decoded records as a cache, this turn's writes, and the keys of what is not durable yet:
-    in the batch that is being flushed, and in the open one."""
-
-    __slots__ = ("flushing", "fresh", "is_volatile", "open", "records", "table")
-
-    def __init__(self, table: Table[Any, Any]):
-        self.table = table
-        self.is_volatile = table.is_volatile
-        self.records: dict[Any, Any] = {}
-        self.fresh: dict[Any, Any] = {}
-        self.open: set[Any] = set()
-        self.flushing: set[Any] = set()
-
-
-class LocalView:
-    """The view of the procedure that is running.  There is one, because procedures do not overlap."""
-
-    __slots__ = ("_driver", "_effects", "_needs_hold", "_tables", "moment", "reads", "seen", "trail", "writes")
-
-    def __init__(self, driver: "LocalTransactions", tables: list[_Rows]):
-        self._driver = driver
-        self._tables = tables
-        self.writes: dict[tuple[int, Any], Any] = {}
-        self._effects: list[object] = []
-        self.seen = 0
-        self.moment = 0
-        self.reads = 0
-        self.trail: Trail | None = None
-        """What was read, if somebody wants to know, and all of it was there."""
-        self._needs_hold = False
-
-    @property
-    def now(self) -> int:
-        now = self.moment
-        if not now:
-            now = self.moment = self._driver.clock()
-        return now
-
-    def get(self, table: Table[K, R], key: K) -> R | None:
-        self.reads += 1
-        number = table.number
-        record: R | None
-        if self.writes:
-            written = (number, key)
-            if written in self.writes:
-                record = self.writes[written]
-                return record
-        rows = self._tables[number]
-        if rows.open and key in rows.open:
-            self.seen = self._driver.newest_sequence
-        elif rows.flushing and key in rows.flushing:
-            self.seen = max(self.seen, self._driver.flushing_sequence)
-        record = rows.records.get(key)
-        if record is None and not rows.is_volatile:
-            record = self._driver.load(rows, key)
-            if record is None:
-                self.trail = None  # what is not there cannot be recognised
-        trail = self.trail
-        if trail is not None:
-            trail += (rows.records, key, record)
-        return record
-
-    def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
-        """A loop in C where nothing stands in the way, which is nearly always."""
-        if self.writes:
-            return [self.get(table, key) for key in keys]
-        self.reads += len(keys)
-        rows = self._tables[table.number]
-        if rows.open and not rows.open.isdisjoint(keys):
-            self.seen = self._driver.newest_sequence
-        elif rows.flushing and not rows.flushing.isdisjoint(keys):
-            self.seen = max(self.seen, self._driver.flushing_sequence)
-        found: list[R | None] = list(map(rows.records.get, keys))
-        if rows.is_volatile or all(found):
-            return found
-        load = self._driver.load
-        return [load(rows, key) if record is None else record for key, record in zip(keys, found, strict=True)]
-
-    def put(self, table: Table[K, R], key: K, record: R) -> None:
-        self.writes[(table.number, key)] = record
-
-    def delete(self, table: Table[K, R], key: K) -> None:
-        self.writes[(table.number, key)] = None
-
-    def merge(self, table: Table[K, R], key: K, change: Callable[[R, S], R], argument: S) -> R:
-        record = self.get(table, key)
-        assert record is not None, f"merge into a {table.name} that is not there"
-        changed = change(record, argument)
-        self.writes[(table.number, key)] = changed
-        return changed
-
-    def scan(self, table: Table[K, R], start: K, end: K, limit: int) -> Sequence[tuple[K, R]]:
-        rows = self._tables[table.number]
-        if rows.open:
-            self.seen = self._driver.newest_sequence
-        elif rows.flushing:
-            self.seen = max(self.seen, self._driver.flushing_sequence)
-        own = {key: record for (number, key), record in self.writes.items() if number == table.number}
-        if not own:
-            return self._driver.scan(rows, start, end, limit)
-        found = dict(self._driver.scan(rows, start, end, limit + len(own)))
-        for key, record in own.items():
-            if record is None:
-                found.pop(key, None)
-            elif start <= key < end:
-                found[key] = record
-        return sorted(found.items())[:limit]
-
-    def new_file_id(self) -> FileId:
-        driver = self._driver
-        number = driver.next_file_id
-        driver.next_file_id = number + 1
-        if number >= driver.durable_file_ids:
-            self._needs_hold = True
-        return FileId(number)
-
-    def after(self, effect: object) -> None:
-        self._effects.append(effect)
-
-    # The driver's side.
-
-    def take_trail(self) -> Trail | None:
-        trail, self.trail = self.trail, None
-        return trail
-
-    def take(self) -> tuple[dict[tuple[int, Any], Any], list[object], int, bool]:
-        """What the procedure did; the view is then ready for the next one."""
-        writes, effects, seen, needs_hold = self.writes, self._effects, self.seen, self._needs_hold
-        if writes:
-            self.writes = {}
-        if effects:
-            self._effects = []
-        self.seen = self.moment = 0
-        self._needs_hold = False
-        return writes, effects, seen, needs_hold
 
 
 class LocalTransactions:
@@ -246,7 +64,7 @@ class LocalTransactions:
         self._trouble = ""
         self._flush_began = 0.0
         self._cache_records = cache_records
-        self._tables = [_Rows(table) for table in all_tables()]
+        self._tables = [Rows(table) for table in all_tables()]
         self._view = LocalView(self, self._tables)
         self._open = Batch(1, self._wanted)
         self._flushing: Batch | None = None
@@ -427,7 +245,7 @@ class LocalTransactions:
 
     # Reading below the view.
 
-    def load(self, rows: _Rows, key: Any) -> Any:
+    def load(self, rows: Rows, key: Any) -> Any:
         if key in rows.fresh:
             return None  # removed in this turn
         table = rows.table
@@ -441,14 +259,14 @@ class LocalTransactions:
             self._evict(rows)
         return record
 
-    def _evict(self, rows: _Rows) -> None:
+    def _evict(self, rows: Rows) -> None:
         """Drop the records that came first; those of this turn are in `fresh` too, and stay reachable in the store
         once applied, so they are passed over."""
         for key in list(islice(rows.records, self._cache_records // 8)):
             if key not in rows.fresh:
                 del rows.records[key]
 
-    def scan(self, rows: _Rows, start: Any, end: Any, limit: int) -> list[tuple[Any, Any]]:
+    def scan(self, rows: Rows, start: Any, end: Any, limit: int) -> list[tuple[Any, Any]]:
         table = rows.table
         if table.is_volatile:
             inside = sorted(item for item in rows.records.items() if start <= item[0] < end)
