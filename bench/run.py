@@ -155,9 +155,9 @@ def medians(found: dict[Key, list[dict[str, Any]]]) -> list[dict[str, Any]]:
         for key in ("figure", "p50_us", "p99_us", "srv_cpu_us_per_op", "srv_rss_kib", "gen_cpu_frac"):
             values = [run[key] for run in runs if isinstance(run.get(key), int | float)]
             row[key] = statistics.median(values) if values else None
-        tenths = next((run["tenths"] for run in runs if run.get("tenths")), None)
+        tenths = [run["ops_per_s_by_tenth"] for run in runs if run.get("ops_per_s_by_tenth")]
         if tenths:
-            row["tenths"] = tenths
+            row["tenths"] = [statistics.median(each) for each in zip(*tenths, strict=True)]
         rows.append(row)
     return rows
 
