@@ -2,6 +2,9 @@
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -55,3 +58,20 @@ def test_links_between_documents_lead_somewhere() -> None:
     for document in [TOP / "README.md", *(TOP / "docs").glob("*.md"), *DEPLOY.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+@pytest.mark.slow
+def test_what_the_image_copies_is_enough_to_build_it(tmp_path: Path) -> None:
+    """There is no container engine where the tests run: so the build step of the image, in a directory."""
+    build = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[1]
+    for sources, target in re.findall(r"^COPY (.+) (/src\S*)$", build, re.MULTILINE):
+        for source in sources.split():
+            origin, place = TOP / source, tmp_path / target.lstrip("/")
+            if origin.is_dir():
+                shutil.copytree(origin, place, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                place.mkdir(parents=True, exist_ok=True)
+                shutil.copy(origin, place)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir"]
+    subprocess.run([*command, tmp_path / "wheel", tmp_path / "src"], check=True)
+    assert [path.name for path in (tmp_path / "wheel").glob("dittofs-*-none-any.whl")]
