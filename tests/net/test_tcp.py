@@ -158,6 +158,43 @@ async def test_answers_that_nobody_takes_are_not_made(is_fragmented: bool) -> No
         assert served.echo.large == 500
 
 
+async def test_many_small_answers_that_nobody_takes_are_not_made_either() -> None:
+    """[NFS-6]: what is sent in one go is bounded, however many calls one read brings."""
+    async with serving(max_reply_bytes_per_connection=100_000) as served:
+        client = await Connection.to(served)
+        client.writer.write(frame(LARGE.encode(1, 16_000)) * 2400)
+        await until(lambda: any(connection._write_is_paused for connection in served.service.connections))
+        assert served.echo.large < 1200, "the sockets hold some, the server a little"
+        for _ in range(2400):
+            assert len(LARGE.decode(await client.record(), 1)) == 16_000
+
+
+async def test_answer_that_is_ready_when_the_client_ends_its_side_is_delivered() -> None:
+    """It leaves with the next turn; an end that is seen before must not close the connection over it."""
+    async with serving() as served:
+        client = await Connection.to(served)
+        client.call(LATER, 1, 0)
+        await until(lambda: len(served.echo.later) == 1)
+        (connection,) = served.service.connections
+        conversation = connection._conversation
+        served.echo.later[0].set_result(7)
+        while conversation.unanswered:
+            await asyncio.sleep(0)
+        assert connection.eof_received() is False
+        assert connection._transport is not None
+        connection._transport.close()  # as the loop does then
+        assert xid_of(await client.record()) == 1
+
+
+async def test_record_limit_holds_for_large_records_too() -> None:
+    """[NFS-6]: also if the record is the first in a read, and is received where it lies."""
+    async with serving(max_record_bytes=100_000) as served:
+        client = await Connection.to(served)
+        client.writer.write(frame(CHECK.encode(1, bytes(500_000))))
+        assert await client.closed()
+        assert served.service.counters.dropped_for_bad_records == 1
+
+
 async def test_calls_in_one_write_are_bounded_too() -> None:
     """[NFS-6]: no more are under way than the limit says, although all of them have been received."""
     async with serving(max_calls_per_connection=4) as served:

@@ -16,6 +16,7 @@ from dittofs.stores.transactions import LocalTransactions
 from tests.locks.world import FaultStore
 
 TABLE: NamedTable[Reservation] = COUNTERS
+SHADOWS: NamedTable[Reservation] = NamedTable("shadow of a test", b"\xf7", Reservation, is_volatile=True)
 
 
 class SlowStore(FaultStore):
@@ -206,6 +207,47 @@ def test_who_scans_waits_for_the_batch_that_is_flushed_and_for_no_other(store: S
         store.let.set()
         assert await settled(newest) is None
         assert transactions.run(names) == [FILE_IDS, b"first", b"second"]
+        assert transactions.hold is None
+        await transactions.close()
+
+    asyncio.run(work())
+
+
+def test_relaxed_flush_takes_what_the_turn_has_written(store: SlowStore) -> None:
+    """[KEEP-1]: the timer of a relaxed share may be due in the middle of a turn that others' answers wait for."""
+
+    async def work() -> None:
+        transactions = await started(store)
+        transactions.run(put, b"first", 1, is_relaxed=True)
+        await turn()
+        applied = len(store.applied)
+        transactions.run(put, b"second", 2)
+        transactions._relaxed_flush()
+        assert transactions._flushing is None, "what is not with the store yet cannot be flushed"
+        assert await settled(transactions.hold) is None
+        assert len(store.applied) == applied + 1
+        await transactions.close()
+
+    asyncio.run(work())
+
+
+def test_who_changes_only_what_is_in_memory_waits_for_what_he_has_seen(store: SlowStore) -> None:
+    """[STORE-3]: an unstable WRITE tells attributes that a SETATTR before it may have changed."""
+
+    def shadow(view: View) -> int:
+        view.put(SHADOWS, b"first", Reservation(0))
+        return get_first(view)
+
+    async def work() -> None:
+        transactions = await started(store)
+        store.let.clear()
+        transactions.run(put, b"first", 1)
+        changed = transactions.hold
+        assert transactions.run(shadow) == 1
+        assert transactions.hold is changed
+        store.let.set()
+        assert await settled(changed) is None
+        transactions.run(shadow)
         assert transactions.hold is None
         await transactions.close()
 

@@ -98,3 +98,16 @@ def test_a_witness_knows_when_what_was_read_is_another_record() -> None:
     _, witness = driver.look(look)
     driver.put_all(COUNTS, {b"there": Counter(1)})
     assert not witness.is_unchanged()
+
+
+def test_what_comes_and_goes_leaves_nothing_behind() -> None:
+    """A lock's key is never used again: whatever is kept of it is kept for ever."""
+    driver = VolatileTransactions()
+    driver.run(lambda view: view.scan(COUNTS, b"", b"\xff", 10))
+    for number in range(100):
+        driver.put_all(COUNTS, {b"%d" % number: Counter(number)})
+        driver.put_all(COUNTS, {b"%d" % number: None})
+    rows = driver._tables[COUNTS.number]
+    assert not rows.records
+    assert not rows._moved
+    assert driver.run(lambda view: list(view.scan(COUNTS, b"", b"\xff", 10))) == []

@@ -126,7 +126,10 @@ async def _ask_stream(record: bytes, xid: int, where: Where, local_address: str 
                 await progress.writable(connection)
         while True:
             await progress.readable(connection)
-            data = connection.recv(MAX_REPLY_BYTES)
+            try:
+                data = connection.recv(MAX_REPLY_BYTES)
+            except BlockingIOError:
+                continue
             if not data:
                 raise ConnectionResetError(None, "the connection was closed without an answer")
             for reply in pieces.feed(data):
@@ -146,7 +149,10 @@ async def _ask_udp(record: bytes, xid: int, where: Where, local_address: str | N
             try:
                 while True:
                     await progress.readable(datagrams, until=min(again_at, progress.deadline))
-                    reply = datagrams.recv(MAX_REPLY_BYTES)
+                    try:
+                        reply = datagrams.recv(MAX_REPLY_BYTES)
+                    except BlockingIOError:  # a datagram that was damaged on its way is none
+                        continue
                     if len(reply) >= 4 and xid_of(reply) == xid:
                         return reply
             except TimeoutError:

@@ -282,6 +282,8 @@ class RpcConnection(asyncio.BufferedProtocol):
         record_end = _unpack_mark(buffer)[0] - LAST_FRAGMENT + 4
         if record_end <= RECEIVE_BYTES // 2 or not end <= record_end <= len(buffer):
             return False
+        if record_end - 4 > service.limits.max_record_bytes:
+            return False  # refused as any other
         service.take_buffer()
         self._large = buffer
         self._large_start, self._large_filled, self._large_end = 4, 0, record_end
@@ -336,6 +338,7 @@ class RpcConnection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The client sends no more, but may still read: answers under way are delivered first, then it is closed."""
         self._has_ended = True
+        self._flush()  # an answer may be ready that was to leave with the next turn
         return self._conversation.unanswered > 0
 
     # Answers out.

@@ -17,6 +17,11 @@ from dittofs.xdr.types import Chunks
 LARGE_ANSWER: Final = 16 * 1024
 """An answer with more than this is sent in its pieces; a smaller one is cheaper to join."""
 
+UNSENT_BYTES: Final = 64 * 1024
+UNSENT_PIECES: Final = 1024
+"""So much is collected before it is sent, be it in the middle of a read: else a few bytes of questions could make
+any number of bytes of answers that nobody takes."""
+
 SHORTEST_CALL: Final = 40
 """Six words and two empty credentials (RFC 5531 9); what is shorter is none."""
 
@@ -24,8 +29,8 @@ _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
 class Conversation:
-    """One peer's calls.  `on_late` is told of an answer that comes after its call was served, `on_large` of one that
-    should be sent at once: memory that the socket has taken can be used for the next one while it is in the caches."""
+    """One peer's calls.  `on_late` is told of an answer that comes after its call was served, `on_full_hands` when
+    there is enough to be sent at once: memory that the socket has taken can be used again while it is in the caches."""
 
     __slots__ = (
         "_answers",
@@ -33,9 +38,10 @@ class Conversation:
         "_has_large",
         "_max_record",
         "_max_unanswered",
-        "_on_large",
+        "_on_full_hands",
         "_on_late",
         "_series",
+        "_unsent",
         "is_full",
         "is_open",
         "out",
@@ -49,7 +55,7 @@ class Conversation:
         dispatcher: Dispatcher,
         peer: Peer,
         on_late: Callable[[], None],
-        on_large: Callable[[], None],
+        on_full_hands: Callable[[], None],
         *,
         max_record: int,
         max_unanswered: int,
@@ -58,10 +64,11 @@ class Conversation:
         self._answers: Answers = dispatcher.memory.of(peer.address)
         self._series: AllSeries = dispatcher.memory.series_of(peer.address)
         self._on_late = on_late
-        self._on_large = on_large
+        self._on_full_hands = on_full_hands
         self._max_record = max_record
         self._max_unanswered = max_unanswered
         self._has_large = False
+        self._unsent = 0
         self.peer = peer
         self.out: Chunks = []
         self.unanswered = 0
@@ -98,6 +105,8 @@ class Conversation:
                 out.append(data[start : start + 4])
                 out.append(known.tail)
                 self.served += 1
+                if len(out) > UNSENT_PIECES:
+                    self._on_full_hands()
             else:
                 series = all_series.get(data[start + 4 : stop - SERIES_BYTES])
                 if series is None or not self._go_on(series, data[start : start + 4], data[stop - SERIES_BYTES : stop]):
@@ -132,9 +141,12 @@ class Conversation:
         size = sum(map(len, reply))
         self.out.append(mark_of(size))
         self.out.extend(reply)
+        self._unsent += size
         if size > LARGE_ANSWER:
             self._has_large = True
-            self._on_large()
+            self._on_full_hands()
+        elif self._unsent > UNSENT_BYTES:
+            self._on_full_hands()
 
     def take_out(self) -> Chunks:
         """What is to be sent now: in one piece, unless there is something in it that is better not copied."""
@@ -144,6 +156,7 @@ class Conversation:
         taken: Chunks = out.copy() if self._has_large else [b"".join(out)]
         out.clear()
         self._has_large = False
+        self._unsent = 0
         return taken
 
     def say(self, record: bytes) -> None:

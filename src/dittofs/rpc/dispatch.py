@@ -151,7 +151,7 @@ class Dispatcher:
             return None
         try:
             result = series.again(rest)
-        except FileError:
+        except Exception:  # whatever it is, it happens again where an answer is made of it
             return None
         if result is None:
             return None

@@ -187,7 +187,8 @@ class LocalTransactions:
         return future
 
     def _keep(self, is_relaxed: bool) -> None:
-        writes, effects, _, needs_hold = self._view.take()
+        writes, effects, seen, needs_hold = self._view.take()
+        waits_for = self._batch_of(seen) if seen > self._durable_sequence else None
         batch, tables = self._open, self._tables
         is_durable = not self.is_volatile
         written = 0
@@ -214,7 +215,7 @@ class LocalTransactions:
         for effect in effects:
             self.on_effect(effect, kept_in)
         # Last: an effect may have run a procedure of its own, in the same batch.
-        self.hold = kept_in if needs_hold or not is_relaxed else None
+        self.hold = (kept_in or waits_for) if needs_hold or not is_relaxed else None
 
     def put_all(self, table: Table[K, R], records: Mapping[K, R | None]) -> Batch | None:
         """Write records of one durable table, and delete those that are None, without a procedure; answers with what an
@@ -354,8 +355,11 @@ class LocalTransactions:
         self._committer.flush(batch.changes)
 
     def _relaxed_flush(self) -> None:
+        """Not at once: what this turn has written goes to the store when the turn ends, and is flushed after that."""
         self._relaxed_timer = None
-        self._begin_flush(even_if_relaxed=True)
+        if self._open.changes:
+            self._open.is_urgent = True
+            self._wanted()
 
     def _flushed(self, error: BaseException | None) -> None:
         """Called in the loop when the committer is done with a batch."""

@@ -44,7 +44,9 @@ class _Rows:
         elif old is not None:
             del records[key]
         if self.is_ordered and (old is None) is not (record is None):
-            self._moved.setdefault(key, old is not None)
+            # What came and went again, or the other way round, has not moved: nothing is left of it.
+            if self._moved.pop(key, None) is None:
+                self._moved[key] = old is not None
         return old
 
     def scan(self, start: Any, end: Any, limit: int) -> list[tuple[Any, Any]]:
