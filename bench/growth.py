@@ -56,8 +56,10 @@ class Series:
         self._first: dict[str, float] = {}
 
     def line(self, there_is: str, target: Target, call: str, cpu: float) -> str:
-        ratio = cpu / self._first.setdefault(call, cpu)
         print(f"{there_is}: {call} {cpu:.2f} µs", file=sys.stderr)
+        if not cpu:  # the system counts in hundredths of a second
+            return f"| {there_is} | {call} | too short to tell | | {memory(target):.0f} |"
+        ratio = cpu / self._first.setdefault(call, cpu)
         return f"| {there_is} | {call} | {cpu:.2f} | {ratio:.2f}x | {memory(target):.0f} |"
 
 
