@@ -164,7 +164,7 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout_seconds: Annotated[float, Seconds(0, 86_400, "0: never")] = 3600
     slow_sender_seconds: Annotated[float, Seconds(0.1, 3600)] = 30
     max_calls_per_connection: Annotated[int, Integer(1, 100_000)] = 256
-    max_reply_bytes_per_connection: ByteCount = 16 * 2**20
+    max_reply_bytes_per_connection: ByteCount = 2**16
     max_replay_bytes: ByteCount = 16 * 2**20
     busy_poll_microseconds: Annotated[int, Integer(0, 10_000, "0: never")] = 100
     udp: bool = True

@@ -1,5 +1,6 @@
 """Answers that are told again: bounded, per client, and only while their witness stands by them."""
 
+from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.remembering import (
     ANSWER_BYTES_MAX,
     QUESTION_BYTES_MAX,
@@ -8,6 +9,7 @@ from dittofs.rpc.remembering import (
     Remembered,
     Series,
 )
+from dittofs.rpc.replay import ReplayCache
 
 
 class Anyone:
@@ -103,3 +105,15 @@ def test_forgetting_reaches_those_who_hold_on_to_their_answers() -> None:
     memory.keep(answers, b"question", answer())
     memory.forget()
     assert not answers
+
+
+def test_series_that_breaks_off_is_served_as_any_other_call() -> None:
+    """Whatever goes wrong is told where calls are answered; here it must not reach the connection."""
+    dispatcher = Dispatcher(replay=ReplayCache(max_bytes=1, max_age_seconds=1.0), clock=lambda: 0.0)
+
+    def broken(rest: bytes) -> None:
+        raise OSError("the disk is gone")
+
+    series = Series(broken, Anyone(), None, lambda out, value: None)
+    assert dispatcher.go_on(series, b"\0\0\0\1", bytes(12)) is None
+    assert dispatcher.remembered == 0

@@ -15,7 +15,7 @@ class TcpLimits:
     max_record_bytes: int = 1_114_112
     max_fragments: int = 1024
     max_calls_per_connection: int = 512
-    max_reply_bytes_per_connection: int = 4 * 1024 * 1024
+    max_reply_bytes_per_connection: int = 64 * 1024
     idle_timeout_seconds: float = 0.0
     slow_sender_seconds: float = 60.0
     busy_poll_seconds: float = 0.0

@@ -29,8 +29,6 @@ from dittofs.xdr.errors import XdrError
 log = structlog.get_logger()
 
 RECEIVE_BYTES: Final = 128 * 1024
-UNSENT_BYTES: Final = 64 * 1024
-"""While the socket owes more than this, no further call is served: what is made ahead of it only fills memory."""
 
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
@@ -162,7 +160,8 @@ class RpcConnection(asyncio.BufferedProtocol):
             transport.abort()
             return
         limits = service.limits
-        transport.set_write_buffer_limits(high=min(UNSENT_BYTES, limits.max_reply_bytes_per_connection))
+        # While the socket owes more, no further call is served: what is made ahead of it only fills memory.
+        transport.set_write_buffer_limits(high=limits.max_reply_bytes_per_connection)
         service.add(self, self._peer.address)
         self._conversation = Conversation(
             service.dispatcher,
