@@ -44,7 +44,7 @@ def test_label_values_are_bounded() -> None:
     for number in range(SERIES_MAX + 10):
         counts.add(f"n{number}")
         histograms.observe(1.0, f"n{number}")
-    assert counts.values[(OTHER,)] == 10
+    assert dict(counts.items())[(OTHER,)] == 10
     assert histograms.values[(OTHER,)].count == 10
     assert len(counts.values) == len(histograms.values) == SERIES_MAX + 1
 

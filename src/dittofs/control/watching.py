@@ -24,9 +24,10 @@ from dittofs.locks.outcomes import (
     TimedOut,
     Wait,
 )
-from dittofs.locks.values import Acquire, Mode, Reserve
-from dittofs.metrics.counting import LOCK_BOUNDS
+from dittofs.locks.values import Acquire, Lock, Mode, Reserve
+from dittofs.metrics.counting import LOCK_BOUNDS, Count, Histogram
 from dittofs.metrics.families import Metrics
+from dittofs.model.ids import ShareName
 
 DEADLOCKS_KEPT = 100
 
@@ -44,11 +45,23 @@ STATUSES: dict[type, str] = {
 
 EXPLICIT = Reason.EXPLICIT
 EXCLUSIVE = Mode.EXCLUSIVE
+RESERVATION = Mode.RESERVATION
 
 
 def _word_of(mode: Mode) -> str:
     """Its value: what an Enum makes of the question takes as long as all the rest of counting a lock."""
     return "exclusive" if mode is EXCLUSIVE else mode.value
+
+
+class _Usual:
+    """What is counted of locks of one kind in one share that are granted at once and given back: nearly all."""
+
+    __slots__ = ("granted", "held", "released")
+
+    def __init__(self, granted: Count, released: Count, held: Histogram):
+        self.granted = granted
+        self.released = released
+        self.held = held
 
 
 class SeenDeadlock(NamedTuple):
@@ -84,6 +97,8 @@ class LockWatch:
         self._reclaims = counter(
             "dittofs_locks_reclaim_total", "Locks reclaimed after a restart, by outcome.", "status"
         )
+        self._exclusive: dict[ShareName, _Usual] = {}
+        self._shared: dict[ShareName, _Usual] = {}
         self._declare_levels(metrics)
 
     def _declare_levels(self, metrics: Metrics) -> None:
@@ -125,6 +140,9 @@ class LockWatch:
     def decided(
         self, request: Acquire | Reserve | None, outcome: object | None, effects: Sequence[Effect], now: float
     ) -> None:
+        if len(effects) == 1 and self._is_usual(request, outcome, effects[0], now):
+            self.changes += 1
+            return
         if request is not None:
             self._asked(request, outcome, now)
         for effect in effects:
@@ -134,6 +152,37 @@ class LockWatch:
             self._limits.add(outcome.limit)
         if effects or type(outcome) is Blocked:
             self.changes += 1
+
+    def _is_usual(self, request: Acquire | Reserve | None, outcome: object | None, effect: Effect, now: float) -> bool:
+        """Count a range that was granted at once, or given back; False, and nothing counted, for anything else."""
+        kind = type(effect)
+        if kind is Save:
+            if type(request) is not Acquire or request.reclaim or type(outcome) is not Granted:
+                return False
+            if outcome.queued_at is not None:
+                return False
+            lock: Lock = effect.lock  # type: ignore[union-attr]
+            self._usual(lock).granted.value += 1
+            return True
+        if kind is not Forget or request is not None or effect.reason is not EXPLICIT:  # type: ignore[union-attr]
+            return False
+        lock = effect.lock  # type: ignore[union-attr]
+        usual = self._usual(lock)
+        usual.released.value += 1
+        usual.held.observe(max(0.0, now - lock.acquired_at))
+        return True
+
+    def _usual(self, lock: Lock) -> _Usual:
+        mode, share = lock.mode, lock.file.share
+        kept = self._exclusive if mode is EXCLUSIVE else self._shared
+        usual = kept.get(share)
+        if usual is None or mode is RESERVATION:
+            word = _word_of(mode)
+            granted, released = self._acquired.of(share, word, "granted"), self._released.of(share, "explicit")
+            usual = _Usual(granted, released, self._held.of(share, word))
+            if mode is not RESERVATION:
+                kept[share] = usual
+        return usual
 
     def _asked(self, request: Acquire | Reserve, outcome: object | None, now: float) -> None:
         share = request.file.share

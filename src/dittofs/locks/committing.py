@@ -70,8 +70,11 @@ class Commits:
         """Record what is to be recorded, and tell the rest when that is durable; `file` is what was asked about."""
         if len(effects) == 1 and file is not None:
             effect = effects[0]
-            if isinstance(effect, Save | Forget) and effect.lock.file == file:
-                return self._write_one(file, effect.lock.id, effect.lock if isinstance(effect, Save) else None)
+            kind = type(effect)
+            if kind is Save or kind is Forget:
+                lock: Lock = effect.lock  # type: ignore[union-attr]
+                if lock.file == file:
+                    return self._write_one(file, lock.id, lock if kind is Save else None)
         hold: Hold | None = None
         has_notices: bool | None = None
         about = file or _first_file(effects)

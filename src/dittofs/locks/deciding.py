@@ -26,6 +26,49 @@ from dittofs.locks.waiting import Waiter, explained, queued
 from dittofs.model.ids import ClientId, FileRef
 
 
+def take_free(state: LockState, request: Acquire, now: float) -> Lock | None:
+    """What nearly every request is about: a range in a file that nobody waits for, that conflicts with nothing, and
+    beside which its owner has no other.  Nothing goes on after that, so it needs no turn.  None, and nothing changed,
+    for any other request."""
+    holdings = state.holdings
+    start, end = request.span
+    file, client = holdings.files.get(request.file), holdings.clients.get(request.owner.client)
+    owner = None if client is None else client.owners.get(request.owner.id)
+    if request.reclaim or state.grace.is_open(request.file.share) or (request.wait and len(state.remembered)):
+        return None
+    if client is not None and client.is_silent:
+        return None
+    if file is not None:
+        if file.queue is not None or file.is_taken(start, end, request.mode):
+            return None
+        if owner is not None and (owner.tickets is not None or owner.is_beside(file.ref, start, end)):
+            return None
+    elif owner is not None and owner.tickets is not None:
+        return None
+    if not state.has_room(file, client):
+        return None
+    if file is None:
+        file = holdings.file(request.file)
+    if owner is None:
+        owner = holdings.owner(request.owner)
+    lock = _new_lock(state, file, owner, start, end, now, request)
+    holdings.add(file, owner, lock)
+    return lock
+
+
+def give_back_alone(state: LockState, file: FileState, owner: OwnerState, span: Span) -> Lock | None:
+    """What nearly every unlock is: all of one lock, for which nobody waits.  None, and nothing changed, for any
+    other."""
+    if file.queue is not None or owner.tickets is not None:
+        return None
+    lock = owner.only_range(file.ref, span.start, span.end)
+    if lock is None or lock.start < span.start or lock.end > span.end or lock.origin is not state.origin:
+        return None
+    state.holdings.remove(file, owner, lock)
+    state.holdings.drop_if_idle(file, owner)
+    return lock
+
+
 def acquire(state: LockState, turn: Turn, request: Acquire) -> Outcome:
     grace_ends_at = state.grace.ends_at(request.file.share)
     if grace_ends_at is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dittofs.locks.spans import Span
-from dittofs.locks.spantree import Bag, added, everything, overlapping, removed
+from dittofs.locks.spantree import Bag, SpanTree, added, everything, is_overlapped, overlapping, removed
 from dittofs.locks.values import Lock, Mode, Owner, Reservation
 from dittofs.model.ids import ClientId, FileRef, ShareName
 
@@ -86,6 +86,19 @@ class OwnerState:
             return self._bags.get(file)
         return self._bag if self._file == file else None
 
+    def is_beside(self, file: FileRef, start: int, end: int) -> bool:
+        """Has he a range that overlaps or adjoins these bytes?"""
+        bag = self._bag if self._file == file else self.ranges(file)
+        return bag is not None and is_overlapped(bag, start - 1, end + 1)
+
+    def only_range(self, file: FileRef, start: int, end: int) -> Lock | None:
+        """His one range with any of these bytes; None if he has none or several."""
+        bag = self._bag
+        if bag is None or isinstance(bag, SpanTree) or self._file != file:
+            found = list(overlapping(self.ranges(file), start, end))
+            return found[0] if len(found) == 1 else None
+        return bag if bag.start < end and start < bag.end else None
+
     def keep_ranges(self, file: FileRef, bag: Bag[Lock]) -> None:
         if self._bags is not None:
             if bag is None:
@@ -149,6 +162,12 @@ class FileState:
         self.exclusive: Bag[Lock] = None
         self.queue: Queue | None = None
         self.reservations: dict[Reservation, dict[OwnerState, Lock]] | None = None
+
+    def is_taken(self, start: int, end: int, mode: Mode) -> bool:
+        """Does anything conflict with such a range, whoever has it?"""
+        if self.exclusive is not None and is_overlapped(self.exclusive, start, end):
+            return True
+        return mode is EXCLUSIVE and self.shared is not None and is_overlapped(self.shared, start, end)
 
     def blocking(self, start: int, end: int, mode: Mode, owner: Owner | None) -> Iterator[Lock]:
         """Every lock of somebody else that conflicts with such a range [LOCK-2], offers included."""

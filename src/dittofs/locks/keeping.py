@@ -23,7 +23,7 @@ T = TypeVar("T")
 LockKey = tuple[bytes, int, int]
 """Share, file, lock: of fixed length each, so keys cannot collide, and one file's or one share's are neighbours."""
 
-LOCKS: Table[LockKey, Lock] = Table("lock", b"l", "8sQQ", Lock)
+LOCKS: Table[LockKey, Lock] = Table("lock", b"l", "8sQQ", Lock, has_witnesses=False)
 # A lock never changes: the table of locks, the cache of the store's driver and the batch all have the one value.
 LOCKS.encode = encoded
 LOCKS.decode = decoded
@@ -94,6 +94,7 @@ class Transactions(Protocol):
 
 
 PutAll = Callable[[Table[Any, Any], Mapping[Any, Any]], Hold | None]
+PutOne = Callable[[Table[Any, Any], Any, Any], Hold | None]
 
 
 class LateHold:
@@ -134,7 +135,7 @@ def send(transactions: Transactions, function: Callable[..., object], *args: Any
 class LockRecords:
     """The locks in one metadata store, of all shares that are kept there."""
 
-    __slots__ = ("_put_all", "_reserved", "is_failing", "origin", "previous", "shares", "transactions")
+    __slots__ = ("_put_all", "_put_one", "_reserved", "is_failing", "origin", "previous", "shares", "transactions")
 
     is_shared = False
 
@@ -149,6 +150,7 @@ class LockRecords:
         self._reserved = 0
         self._put_all: PutAll | None = None if self.is_shared else getattr(transactions, "put_all", None)
         """The short way of a local store."""
+        self._put_one: PutOne | None = None if self.is_shared else getattr(transactions, "put_one", None)
 
     async def begin(self) -> int:
         """Tell the store that this run has begun; answers with the first lock id to use.  Raises SplitBrain."""
@@ -194,9 +196,9 @@ class LockRecords:
 
     def write_one(self, key: LockKey, lock: Lock | None) -> Hold | None:
         """The same for one lock: what nearly every call brings."""
-        if self._put_all is None or (lock is not None and lock.id >= self._reserved):
+        if self._put_one is None or (lock is not None and lock.id >= self._reserved):
             return self.write({key: lock})
-        return self._put_all(LOCKS, {key: lock})
+        return self._put_one(LOCKS, key, lock)
 
     def _send(self, changes: dict[LockKey, Lock | None], node: NodeRecord | None) -> Hold | None:
         if node is None and self._put_all is not None:

@@ -26,9 +26,10 @@ WHOLE = Span(0, END)
 
 def checked(span: Span) -> Span:
     """The span itself.  Raises `ValueError` for one that holds no byte or leaves the 64 bits."""
-    if not 0 <= span.start < span.end <= END:
-        raise ValueError(f"a span must be 0 <= start < end <= 2**64, not {span.start} and {span.end}")
-    return span
+    start, end = span
+    if 0 <= start < end <= END:
+        return span
+    raise ValueError(f"a span must be 0 <= start < end <= 2**64, not {start} and {end}")
 
 
 def overlaps(a: Span, b: Span) -> bool:

@@ -114,6 +114,10 @@ class _Leaf(Generic[T]):
             return ()
         return [item for item in self.items[first:stop] if item.end > start]
 
+    def is_overlapped(self, start: int, end: int) -> bool:
+        stop = bisect_left(self.starts, end)
+        return stop > 0 and self.reach[stop - 1] > start
+
     def behind(self, key: Key) -> Iterator[T]:
         return iter(self.items[bisect_right(self.items, key, key=_key) :])
 
@@ -236,6 +240,13 @@ class _Branch(Generic[T]):
             if ends[index] > start:
                 yield from nodes[index].overlapping(start, end)
 
+    def is_overlapped(self, start: int, end: int) -> bool:
+        """All nodes but the last that begins before the end lie before it as a whole."""
+        stop = bisect_left(self.starts, end)
+        if stop > 1 and self.reach[stop - 2] > start:
+            return True
+        return stop > 0 and self.nodes[stop - 1].is_overlapped(start, end)
+
     def behind(self, key: Key) -> Iterator[T]:
         first = max(bisect_right(self.keys, key) - 1, 0)
         yield from self.nodes[first].behind(key)
@@ -279,6 +290,9 @@ class SpanTree(Generic[T]):
             node = node.nodes[first]
         return node.overlapping(start, end)
 
+    def is_overlapped(self, start: int, end: int) -> bool:
+        return self._root.is_overlapped(start, end)
+
     def behind(self, key: Key) -> Iterator[T]:
         return self._root.behind(key)
 
@@ -314,6 +328,15 @@ def overlapping(bag: Bag[T], start: int, end: int) -> Iterable[T]:
     if isinstance(bag, SpanTree):
         return bag.overlapping(start, end)
     return (bag,) if bag.start < end and start < bag.end else ()
+
+
+def is_overlapped(bag: Bag[T], start: int, end: int) -> bool:
+    """Is there any?"""
+    if bag is None:
+        return False
+    if isinstance(bag, SpanTree):
+        return bag.is_overlapped(start, end)
+    return bag.start < end and start < bag.end
 
 
 def everything(bag: Bag[T]) -> Iterator[T]:

@@ -12,7 +12,7 @@ import msgspec
 
 from dittofs.locks.combining import Change
 from dittofs.locks.grace import Grace
-from dittofs.locks.holdings import FileState, Holdings, OwnerState
+from dittofs.locks.holdings import ClientState, FileState, Holdings, OwnerState
 from dittofs.locks.limits import LockLimits
 from dittofs.locks.outcomes import (
     Deadlock,
@@ -161,6 +161,15 @@ class LockState:
     def over_limit(self, growth: int, file: FileState, owner: OwnerState) -> LimitReached | None:
         return self.limits.refusal(
             growth=growth, in_file=file.count, of_client=owner.client.held, in_all=self.holdings.total
+        )
+
+    def has_room(self, file: FileState | None, client: ClientState | None) -> bool:
+        """Is one more lock within all limits?"""
+        limits = self.limits
+        return (
+            (0 if file is None else file.count) < limits.max_per_file
+            and (0 if client is None else client.held) < limits.max_per_client
+            and self.holdings.total < limits.max_total
         )
 
     # Who waits

@@ -12,7 +12,19 @@ from dittofs.locks.combining import uncover
 from dittofs.locks.holdings import FileState
 from dittofs.locks.inspecting import Inspector
 from dittofs.locks.limits import LockLimits
-from dittofs.locks.outcomes import Cancelled, Effect, Ended, LimitReached, NotHeld, Outcome, Reason, Released
+from dittofs.locks.outcomes import (
+    Cancelled,
+    Effect,
+    Ended,
+    Forget,
+    Granted,
+    LimitReached,
+    NotHeld,
+    Outcome,
+    Reason,
+    Released,
+    Save,
+)
 from dittofs.locks.spans import Span, checked, overlaps
 from dittofs.locks.spantree import everything
 from dittofs.locks.state import LockState, Turn
@@ -51,6 +63,9 @@ class LockTable:
         checked(request.span)
         if request.mode is Mode.RESERVATION:
             raise ValueError("a reservation is taken with reserve(), not with acquire()")
+        lock = deciding.take_free(self._state, request, now)
+        if lock is not None:
+            return Granted(lock), [Save(lock)]
         turn = Turn(now)
         decide = deciding.reclaim if request.reclaim else deciding.acquire
         outcome = decide(self._state, turn, request)
@@ -75,16 +90,15 @@ class LockTable:
         held = state.holdings.files.get(file)
         if known is None or held is None:
             return Released(()), []
+        lock = deciding.give_back_alone(state, held, known, span)
+        if lock is not None:
+            return Released((lock,)), [Forget(lock, Reason.EXPLICIT)]
         turn = Turn(now)
         # Nobody unlocks what he does not know to have: an offer of these bytes has arrived (DESIGN, 6.1).
         for waiter in [waiter for waiter in known.tickets_on(file) if waiter.offer is not None]:
             if overlaps(Span(waiter.start, waiter.end), span):
                 deciding.settle(self._state, turn, waiter)
-        given_back = state.holdings.within(known, file, span)
-        if len(given_back) == 1 and span.start <= given_back[0].start and given_back[0].end <= span.end:
-            state.release(turn, held, known, given_back[0], Reason.EXPLICIT)  # what nearly every unlock is: all of it
-            return Released((given_back[0],)), state.finish(turn)
-        change = uncover(given_back, span)
+        change = uncover(state.holdings.within(known, file, span), span)
         refusal = state.over_limit(change.growth, held, known)
         if refusal is None and change.gone:
             state.apply(turn, held, known, change, made=None, reason=Reason.EXPLICIT)

@@ -37,19 +37,37 @@ class Histogram:
         return sum(self.buckets)
 
 
+class Count:
+    """One number that grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+
 class Counts:
     """A counter per tuple of label values.  Their number is bounded: what comes after that is counted together."""
 
-    __slots__ = ("values",)
+    __slots__ = ("_counts",)
 
     def __init__(self) -> None:
-        self.values: dict[tuple[str, ...], float] = {}
+        self._counts: dict[tuple[str, ...], Count] = {}
+
+    def of(self, *labels: str) -> Count:
+        """The one counter of these labels; who counts often keeps it."""
+        count = self._counts.get(labels)
+        if count is None:
+            if len(self._counts) >= SERIES_MAX:
+                labels = (OTHER,) * len(labels)
+            count = self._counts.setdefault(labels, Count())
+        return count
 
     def add(self, *labels: str, amount: float = 1) -> None:
-        values = self.values
-        if labels not in values and len(values) >= SERIES_MAX:
-            labels = (OTHER,) * len(labels)
-        values[labels] = values.get(labels, 0) + amount
+        self.of(*labels).value += amount
+
+    def items(self) -> list[tuple[tuple[str, ...], float]]:
+        return [(labels, count.value) for labels, count in self._counts.items()]
 
 
 class Histograms:
@@ -61,13 +79,17 @@ class Histograms:
         self._bounds = bounds
         self.values: dict[tuple[str, ...], Histogram] = {}
 
-    def observe(self, value: float, *labels: str) -> None:
+    def of(self, *labels: str) -> Histogram:
+        """The one histogram of these labels."""
         histogram = self.values.get(labels)
         if histogram is None:
             if len(self.values) >= SERIES_MAX:
                 labels = (OTHER,) * len(labels)
             histogram = self.values.setdefault(labels, Histogram(self._bounds))
-        histogram.observe(value)
+        return histogram
+
+    def observe(self, value: float, *labels: str) -> None:
+        self.of(*labels).observe(value)
 
 
 class ProcedureCounts:

@@ -44,7 +44,7 @@ class Metrics(Collector):
     def counter(self, name: str, text: str, *labels: str) -> Counts:
         """A counter that somebody adds to; the name ends in `_total`."""
         counts = Counts()
-        self.asked(name, "counter", text, labels, counts.values.items)
+        self.asked(name, "counter", text, labels, counts.items)
         return counts
 
     def histogram(self, name: str, text: str, *labels: str, bounds: Sequence[float] = DURATION_BOUNDS) -> Histograms:

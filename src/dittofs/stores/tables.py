@@ -23,7 +23,8 @@ class Table(Generic[K, R]):
     """One kind of record: a one-byte prefix, an ordered key, a record type.
 
     `key_format` lists the parts of the key as `struct` letters; keys sort as the tuple of their parts does.  A
-    volatile table lives in memory only: what is put there is gone after a restart, and no answer waits for it.
+    volatile table lives in memory only: what is put there is gone after a restart, and no answer waits for it.  A
+    table that has no witnesses is not asked by procedures that only look: its changes make nobody look again.
 
     For stores across a network two hints spare a journey: who reads a record of the table `beside` wants the one with
     the same key here too; and `leads_to` says which record of another table a scanned one makes wanted.
@@ -35,6 +36,7 @@ class Table(Generic[K, R]):
         "companions",
         "decode",
         "encode",
+        "has_witnesses",
         "is_volatile",
         "leads_to",
         "name",
@@ -53,6 +55,7 @@ class Table(Generic[K, R]):
         record: type[R],
         *,
         is_volatile: bool = False,
+        has_witnesses: bool = True,
         beside: "Table[K, Any] | None" = None,
         leads_to: "tuple[Table[Any, Any], Callable[[R], Any]] | None" = None,
     ):
@@ -62,6 +65,7 @@ class Table(Generic[K, R]):
         self.prefix: bytes = prefix
         self.record = record
         self.is_volatile = is_volatile
+        self.has_witnesses = has_witnesses
         self.companions: list[Table[K, Any]] = []
         self.leads_to = leads_to
         if beside is not None:

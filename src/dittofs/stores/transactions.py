@@ -220,22 +220,29 @@ class LocalTransactions:
     def put_all(self, table: Table[K, R], records: Mapping[K, R | None]) -> Batch | None:
         """Write records of one durable table, and delete those that are None, without a procedure; answers with what an
         answer has to wait for.  For whoever decides elsewhere, and often."""
+        batch: Batch | None = None
+        for key, record in records.items():
+            batch = self.put_one(table, key, record)
+        return batch
+
+    def put_one(self, table: Table[K, R], key: K, record: R | None) -> Batch | None:
+        """The same for one record."""
         assert not table.is_volatile, "what is only in memory needs no batch"
         rows = self._tables[table.number]
-        self._changes.count += 1
-        rows.fresh.update(records)
-        for key, record in records.items():
-            if record is None:
-                rows.records.pop(key, None)
-            else:
-                rows.records[key] = record
+        if table.has_witnesses:
+            self._changes.count += 1
+        rows.fresh[key] = record
+        if record is None:
+            rows.records.pop(key, None)
+        else:
+            rows.records[key] = record
         if not self._is_turn_ending:
             self._wanted()
         if self.is_volatile:
             return None
         batch = self._open
-        rows.open.update(records)
-        batch.changes += len(records)
+        rows.open.add(key)
+        batch.changes += 1
         return batch
 
     def _batch_of(self, sequence: int) -> Batch:

@@ -99,6 +99,7 @@ class VolatileView:
         record: R | None = records.get(key)
         trail = self.trail
         if trail is not None:
+            assert table.has_witnesses, f"who only looks does not look at a {table.name}"
             trail += (records, key, record)
         return record
 
@@ -212,10 +213,14 @@ class VolatileTransactions:
 
     def put_all(self, table: Table[K, R], records: Mapping[K, R | None]) -> None:
         """Write records of one table, and delete those that are None, without a procedure."""
-        rows = self._tables[table.number]
-        self._changes.count += 1
         for key, record in records.items():
-            rows.write(key, record)
+            self.put_one(table, key, record)
+
+    def put_one(self, table: Table[K, R], key: K, record: R | None) -> None:
+        """The same for one record."""
+        self._tables[table.number].write(key, record)
+        if table.has_witnesses:
+            self._changes.count += 1
 
 
 def _no_effects_expected(effect: object, hold: None) -> None:

@@ -110,7 +110,7 @@ class EncodeWriter(SourceWriter):
                 self._linked_list(shape, expression, path)
             case Encodable(element):
                 self._encodable(element, expression, path)
-            case Remembered(element):
+            case Remembered(element, _):
                 self.field(element, expression, path)
             case Switch():
                 self._switch(shape, expression, path)

@@ -8,7 +8,7 @@ the procedure itself: these functions then answer None, and have changed nothing
 from typing import Any
 
 from dittofs.locks.outcomes import Blocked
-from dittofs.locks.values import Acquire, Mode
+from dittofs.locks.values import Mode
 from dittofs.protocols.nlm.dialects import Dialect
 from dittofs.protocols.nlm.granting import Waiting
 from dittofs.protocols.nlm.serving import NlmServices
@@ -21,15 +21,12 @@ EXCLUSIVE, SHARED = Mode.EXCLUSIVE, Mode.SHARED
 
 def test(dialect: Dialect, call: Call, args: Any) -> Any:
     services: NlmServices = call.services
-    wanted = args.alock
-    known = services.known(call, wanted)
-    if known is None:
+    claim = services.claim(dialect, call, args.alock)
+    if claim is None or not claim.known.may_lock():
         return None
-    span = dialect.span_of(wanted.l_offset, wanted.l_len)
-    if not known.may_lock():
-        return None
+    known = claim.known
     mode = EXCLUSIVE if args.exclusive else SHARED
-    lock = services.locks.test_here(known.file, known.owner, span, mode)
+    lock = services.locks.test_here(known.file, known.owner, claim.span, mode)
     if lock is None:
         return dialect.testres(args.cookie, dialect.testrply(dialect.statuses[GRANTED], None))
     return dialect.testres(args.cookie, dialect.testrply(dialect.statuses[DENIED], dialect.holder_of(lock)))
@@ -37,23 +34,19 @@ def test(dialect: Dialect, call: Call, args: Any) -> Any:
 
 def lock(dialect: Dialect, call: Call, args: Any) -> Any:
     services: NlmServices = call.services
-    wanted = args.alock
-    known = services.known(call, wanted)
-    if known is None:
+    claim = services.claim(dialect, call, args.alock)
+    if claim is None:
         return None
-    now = services.locks.now()
-    state = args.state
-    if not services.is_registered(known, call, wanted.caller_name, dialect.version, state, now):
+    known, locks, state = claim.known, services.locks, args.state
+    now = locks.now()
+    if not services.is_registered(known, call, args.alock.caller_name, dialect.version, state, now):
         return None
-    span = dialect.span_of(wanted.l_offset, wanted.l_len)
-    mode = SHARED
     if args.exclusive:
-        mode = EXCLUSIVE
         known.share.check_writable()
     if not known.may_lock():
         return None
-    request = Acquire(known.file, known.owner, span, mode, args.block, args.reclaim, state)
-    outcome, call.hold = services.locks.acquire_here(request, now)
+    request = claim.request(is_exclusive=args.exclusive, wait=args.block, reclaim=args.reclaim, state=state)
+    outcome, call.hold = locks.acquire_here(request, now)
     if type(outcome) is Blocked:
         services.granting.expect(outcome.ticket, Waiting(dialect, args, known.owner.client, call.peer))
     return dialect.res(args.cookie, dialect.outcomes[type(outcome)])
@@ -61,10 +54,8 @@ def lock(dialect: Dialect, call: Call, args: Any) -> Any:
 
 def unlock(dialect: Dialect, call: Call, args: Any) -> Any:
     services: NlmServices = call.services
-    held = args.alock
-    known = services.known(call, held)
-    if known is None:
+    claim = services.claim(dialect, call, args.alock)
+    if claim is None:
         return None
-    span = dialect.span_of(held.l_offset, held.l_len)
-    outcome, call.hold = services.locks.release_here(known.file, known.owner, span)
+    outcome, call.hold = services.locks.release_here(claim.known.file, claim.known.owner, claim.span)
     return dialect.res(args.cookie, dialect.outcomes[type(outcome)])

@@ -7,7 +7,7 @@ here (XNFS writes `uppid` where version 4 has `svid`), so that one handler serve
 from enum import IntEnum
 from typing import Annotated
 
-from dittofs.xdr.types import Opaque, String, XdrUnion, int32, struct, uint32, uint64, union
+from dittofs.xdr.types import Opaque, Remembered, String, XdrUnion, int32, struct, uint32, uint64, union
 
 PROGRAM = 100021
 
@@ -17,6 +17,10 @@ MAXNETOBJ_SZ = 1024
 
 netobj = Annotated[bytes, Opaque(max=MAXNETOBJ_SZ)]
 caller = Annotated[bytes, String(max=LM_MAXSTRLEN)]
+
+# A client's processes lock and unlock the same ranges over and over.
+LAST = Remembered()
+BEFORE_TWO_WORDS = Remembered(behind=8)
 
 
 class nlm_stats(IntEnum):
@@ -105,7 +109,7 @@ class nlm4_lockargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: nlm4_lock
+    alock: Annotated[nlm4_lock, BEFORE_TWO_WORDS]
     reclaim: bool
     state: int32
 
@@ -115,7 +119,7 @@ class nlm4_cancargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: nlm4_lock
+    alock: Annotated[nlm4_lock, LAST]
 
 
 @struct
@@ -124,13 +128,13 @@ class nlm4_testargs:
 
     cookie: netobj
     exclusive: bool
-    alock: nlm4_lock
+    alock: Annotated[nlm4_lock, LAST]
 
 
 @struct
 class nlm4_unlockargs:
     cookie: netobj
-    alock: nlm4_lock
+    alock: Annotated[nlm4_lock, LAST]
 
 
 @struct
@@ -207,7 +211,7 @@ class nlm_lockargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: nlm_lock
+    alock: Annotated[nlm_lock, BEFORE_TWO_WORDS]
     reclaim: bool
     state: int32
 
@@ -217,20 +221,20 @@ class nlm_cancargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: nlm_lock
+    alock: Annotated[nlm_lock, LAST]
 
 
 @struct
 class nlm_testargs:
     cookie: netobj
     exclusive: bool
-    alock: nlm_lock
+    alock: Annotated[nlm_lock, LAST]
 
 
 @struct
 class nlm_unlockargs:
     cookie: netobj
-    alock: nlm_lock
+    alock: Annotated[nlm_lock, LAST]
 
 
 @struct
