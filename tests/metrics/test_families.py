@@ -46,7 +46,7 @@ def test_label_values_are_bounded() -> None:
         histograms.observe(1.0, f"n{number}")
     assert dict(counts.items())[(OTHER,)] == 10
     assert histograms.values[(OTHER,)].count == 10
-    assert len(counts.values) == len(histograms.values) == SERIES_MAX + 1
+    assert len(counts.items()) == len(histograms.values) == SERIES_MAX + 1
 
 
 def test_a_batch_is_timed_once_for_all_its_calls() -> None:
