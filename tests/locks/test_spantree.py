@@ -8,7 +8,17 @@ import pytest
 
 from dittofs.locks import spantree
 from dittofs.locks.spans import END
-from dittofs.locks.spantree import Bag, SpanTree, added, behind, count, everything, overlapping, removed
+from dittofs.locks.spantree import (
+    Bag,
+    SpanTree,
+    added,
+    behind,
+    count,
+    everything,
+    is_overlapped,
+    overlapping,
+    removed,
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ def test_a_bag_is_a_list(seed: int) -> None:
             low = choose.randrange(80)
             high = low + choose.choice([1, 2, 7])
             assert list(overlapping(bag, low, high)) == plain(items, low, high)
+            assert is_overlapped(bag, low, high) == bool(plain(items, low, high))
             assert count(bag) == len(items)
             place = (low, choose.randrange(number + 1))
             assert list(behind(bag, place)) == [item for item in plain(items, 0, END) if (item.start, item.id) > place]
@@ -88,6 +99,7 @@ def test_a_big_tree_grows_and_shrinks_and_stays_sound(seed: int) -> None:
         is_sound(tree._root)
         low = choose.randrange(5_000)
         assert list(tree.overlapping(low, low + 10)) == plain(items, low, low + 10)
+        assert tree.is_overlapped(low, low + 10) == bool(plain(items, low, low + 10))
         assert list(tree) == plain(items, 0, END)
         assert tree.count == len(items)
     assert isinstance(tree._root, spantree._Leaf), "a tree that shrank is as flat as one that never grew"
