@@ -21,7 +21,7 @@ from dittofs.locks.outcomes import (
     Settled,
     TimedOut,
 )
-from dittofs.locks.records import decoded
+from dittofs.locks.recording import decoded
 from dittofs.locks.remembering import KEEP_SECONDS
 from dittofs.locks.table import LockTable
 from dittofs.locks.values import Access, Acquire, Lock, Mode, Reserve

@@ -19,7 +19,7 @@ from dittofs.locks.outcomes import (
     Save,
     Settled,
 )
-from dittofs.locks.records import decoded, encoded
+from dittofs.locks.recording import decoded, encoded
 from dittofs.locks.remembering import KEEP_SECONDS
 from dittofs.locks.spans import overlaps
 from dittofs.locks.table import LockTable

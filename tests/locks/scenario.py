@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dittofs.locks.limits import LockLimits
 from dittofs.locks.outcomes import Effect, Forget, Reason, Save
-from dittofs.locks.records import decoded, encoded
+from dittofs.locks.recording import decoded, encoded
 from dittofs.locks.spans import END, Span
 from dittofs.locks.table import LockTable
 from dittofs.locks.values import Access, Acquire, Lock, Mode, Origin, Owner, Reserve

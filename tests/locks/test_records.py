@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dittofs.locks.records import decoded, encoded, record_of
+from dittofs.locks.recording import decoded, encoded, record_of
 from dittofs.locks.spans import END
 from dittofs.locks.values import Access, Lock, Mode, Origin, Owner, Reservation
 from dittofs.model.ids import ClientId, FileId, FileRef, LockId, ShareName

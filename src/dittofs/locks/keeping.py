@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from dittofs.locks.records import NodeRecord, decoded, encoded
+from dittofs.locks.recording import decoded, encoded
+from dittofs.locks.records import NodeRecord
 from dittofs.locks.values import Lock, Origin
 from dittofs.model.errors import FileError, StoreFailure
 from dittofs.model.ids import FileRef, ShareId, ShareName

@@ -5,6 +5,7 @@ nearly always is (a client's first lock, one that was silent, a file that is not
 the procedure itself: these functions then answer None, and have changed nothing.
 """
 
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dittofs.locks.outcomes import Blocked
@@ -13,10 +14,25 @@ from dittofs.protocols.nlm.dialects import Dialect
 from dittofs.protocols.nlm.granting import Waiting
 from dittofs.protocols.nlm.serving import NlmServices
 from dittofs.protocols.nlm.types import nlm4_stats
-from dittofs.rpc.program import Call
+from dittofs.rpc.program import Call, MustWait
 
 GRANTED, DENIED = nlm4_stats.NLM4_GRANTED, nlm4_stats.NLM4_DENIED
 EXCLUSIVE, SHARED = Mode.EXCLUSIVE, Mode.SHARED
+
+
+Operation = Callable[..., Coroutine[Any, Any, Any]]
+"""``(call, arguments, dialect) -> result``."""
+
+ShortWay = Callable[[Dialect, Call, Any], Any]
+"""The same without waiting; None, and nothing changed, where the operation itself is to be asked."""
+
+
+def or_wait(operation: Operation, short_way: ShortWay, dialect: Dialect, call: Call, args: Any) -> Any:
+    """The handler of an operation that has a short way."""
+    found = short_way(dialect, call, args)
+    if found is None:
+        raise MustWait(operation(call, args, dialect))
+    return found
 
 
 def test(dialect: Dialect, call: Call, args: Any) -> Any:

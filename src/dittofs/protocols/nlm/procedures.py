@@ -4,7 +4,7 @@ Most exist twice on the wire: as a call with an answer, and as a pair of calls, 
 to it.  `operation` registers both forms, and takes the `_RES` of others, which mean nothing to a server.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,18 +14,13 @@ from dittofs.locks.outcomes import Blocked
 from dittofs.locks.values import Access, Acquire, Mode, Reserve
 from dittofs.model.errors import FileError
 from dittofs.protocols.nlm import at_once
+from dittofs.protocols.nlm.at_once import Operation, ShortWay
 from dittofs.protocols.nlm.dialects import DIALECTS, NLM1, Dialect
 from dittofs.protocols.nlm.errors import NOT_STORED, status_of
 from dittofs.protocols.nlm.granting import Waiting
 from dittofs.protocols.nlm.serving import NlmServices
 from dittofs.protocols.nlm.types import nlm4_stats
-from dittofs.rpc.program import Call, Failure, MustWait, NoAnswer
-
-Operation = Callable[..., Coroutine[Any, Any, Any]]
-"""``(call, arguments, dialect) -> result``."""
-
-AtOnce = Callable[[Dialect, Call, Any], Any]
-"""The same without waiting, if that can be."""
+from dittofs.rpc.program import Call, Failure, NoAnswer
 
 Failing = Callable[[Dialect, Any, FileError], Any]
 """Builds the result that tells of an error: (dialect, arguments, error) -> result."""
@@ -87,11 +82,11 @@ def operation(
     failing: Failing,
     message: int | None = None,
     since: int = 1,
-    at_once: AtOnce | None = None,
+    short_way: ShortWay | None = None,
 ) -> Callable[[Operation], Operation]:
     """Register a coroutine function ``(call, arguments, dialect) -> result`` for every version from `since` on;
-    `arguments` and `result` name declarations of the dialect, `message` is the number of its `_MSG` form; `at_once` is
-    a short way that is tried first, and answers None where the coroutine is to be asked."""
+    `arguments` and `result` name declarations of the dialect, `message` is the number of its `_MSG` form; the
+    `short_way` is tried first."""
 
     def register(function: Operation) -> Operation:
         for dialect in DIALECTS:
@@ -99,7 +94,7 @@ def operation(
                 continue
             taken = getattr(dialect, arguments)
             answered = None if result is None else getattr(dialect, result)
-            _register_call(function, dialect, number, taken, answered, failing, at_once)
+            _register_call(function, dialect, number, taken, answered, failing, short_way)
             if message is not None:
                 _register_message(function, dialect, message, taken, answered, failing)
         return function
@@ -114,21 +109,12 @@ def _register_call(
     arguments: Any,
     result: Any,
     failing: Failing,
-    at_once: AtOnce | None,
+    short_way: ShortWay | None,
 ) -> None:
-    answer: Any = partial(
-        function, dialect=dialect
-    )  # still known for a coroutine function, and one frame less than a closure
-
-    def answer_at_once(call: Call, args: Any) -> Any:
-        assert at_once is not None, "else nobody asks"
-        found = at_once(dialect, call, args)
-        if found is None:
-            raise MustWait(function(call, args, dialect))
-        return found
-
-    if at_once is not None:
-        answer = answer_at_once
+    # Not a closure: one frame less, and a coroutine function is still known for one.
+    answer: Any = partial(function, dialect=dialect)
+    if short_way is not None:
+        answer = partial(at_once.or_wait, function, short_way, dialect)
 
     def fail(call: Call, args: Any, error: FileError) -> Any:
         return failing(dialect, args, error)
@@ -197,7 +183,7 @@ def _register_null() -> None:
 _register_null()
 
 
-@operation(1, arguments="testargs", result="testres", failing=with_test_status, message=6, at_once=at_once.test)
+@operation(1, arguments="testargs", result="testres", failing=with_test_status, message=6, short_way=at_once.test)
 async def test(call: Call, args: Any, dialect: Dialect) -> Any:
     """Would this lock be granted?  If not, who is in the way.  Served in grace too."""
     services: NlmServices = call.services
@@ -213,7 +199,7 @@ async def test(call: Call, args: Any, dialect: Dialect) -> Any:
     return dialect.testres(args.cookie, dialect.testrply(dialect.statuses[DENIED], dialect.holder_of(lock)))
 
 
-@operation(2, arguments="lockargs", failing=with_status, message=7, at_once=at_once.lock)
+@operation(2, arguments="lockargs", failing=with_status, message=7, short_way=at_once.lock)
 async def lock(call: Call, args: Any, dialect: Dialect) -> Any:
     """The same request sent again is recognised by the table [NLM-4]; `state` tells the client's reboots apart."""
     return await _lock(call, args, dialect, state=args.state)
@@ -259,7 +245,7 @@ async def cancel(call: Call, args: Any, dialect: Dialect) -> Any:
     return dialect.res(args.cookie, dialect.statuses[GRANTED])
 
 
-@operation(4, arguments="unlockargs", failing=unless_not_stored(with_status), message=9, at_once=at_once.unlock)
+@operation(4, arguments="unlockargs", failing=unless_not_stored(with_status), message=9, short_way=at_once.unlock)
 async def unlock(call: Call, args: Any, dialect: Dialect) -> Any:
     """Needs no permission, and gives back only what this host holds; nothing held is given back too [NLM-6] [NLM-7]."""
     services: NlmServices = call.services
