@@ -31,6 +31,8 @@ OWNERS_KEPT = 65_536
 ADMITTED_KEPT = 8192
 KNOWN_KEPT = 16_384
 CLAIMS_KEPT = 8192
+CLAIMED_BYTES_MAX = 256
+"""Whose names are longer comes as another object each time, and would only be in the way."""
 
 
 class Target(NamedTuple):
@@ -182,9 +184,11 @@ class NlmServices:
             known = self._know(call, lock)
             if known is None:
                 return None
-            if len(self._claims) >= CLAIMS_KEPT:
-                self._claims.clear()
-            claim = self._claims[key] = Claim(known, lock, span)
+            claim = Claim(known, lock, span)
+            if len(lock.caller_name) + len(lock.oh) <= CLAIMED_BYTES_MAX:
+                if len(self._claims) >= CLAIMS_KEPT:
+                    self._claims.clear()
+                self._claims[key] = claim
         silent = self.granting.silent
         return claim if not silent or claim.known.owner.client not in silent else None
 
