@@ -229,9 +229,16 @@ class Conversation:
         self._on_late()
 
     def _frame(self, reply: Chunks) -> None:
-        size = sum(map(len, reply))
-        self.out.append(mark_of(size))
-        self.out.extend(reply)
+        out = self.out
+        if len(reply) == 1:  # nearly all of them
+            (piece,) = reply
+            size = len(piece)
+            out.append(mark_of(size))
+            out.append(piece)
+        else:
+            size = sum(map(len, reply))
+            out.append(mark_of(size))
+            out.extend(reply)
         self._unsent += size
         if size > LARGE_ANSWER:
             self.has_large = True
