@@ -11,7 +11,7 @@ from typing import Final
 from dittofs.rpc.dispatch import Dispatcher
 from dittofs.rpc.program import Peer
 from dittofs.rpc.records import LAST_FRAGMENT, RecordError, mark_of
-from dittofs.rpc.remembering import SERIES_BYTES, AllSeries, Answers, Series
+from dittofs.rpc.remembering import SERIES_BYTES, AllSeries, Answers, Repeat, Repeats, Series
 from dittofs.xdr.types import Chunks
 
 LARGE_ANSWER: Final = 16 * 1024
@@ -40,6 +40,7 @@ class Conversation:
         "_max_unanswered",
         "_on_full_hands",
         "_on_late",
+        "_repeats",
         "_series",
         "_unsent",
         "is_full",
@@ -63,6 +64,7 @@ class Conversation:
         self._dispatcher = dispatcher
         self._answers: Answers = dispatcher.memory.of(peer.address)
         self._series: AllSeries = dispatcher.memory.series_of(peer.address)
+        self._repeats: Repeats = dispatcher.memory.repeats_of(peer)
         self._on_late = on_late
         self._on_full_hands = on_full_hands
         self._max_record = max_record
@@ -84,7 +86,7 @@ class Conversation:
         or has several fragments, or came when too much was owed already.  Raises RecordError, XdrError."""
         end = len(data)
         answers, dispatcher, out = self._answers, self._dispatcher, self.out
-        all_series = self._series
+        all_series, repeats = self._series, self._repeats
         while end - position >= 4 and not self.is_full:
             mark: int = _unpack_mark(data, position)[0]
             length = mark - LAST_FRAGMENT
@@ -98,6 +100,15 @@ class Conversation:
             if length < SHORTEST_CALL:  # nothing that could be known
                 self.serve(data[start:stop])
                 continue
+            if repeats.args_at:
+                args_at, rest_at = start + repeats.args_at, start + repeats.rest_at
+                repeat = repeats.by_question.get(data[start + 4 : args_at] + data[rest_at:stop])
+                if (
+                    repeat is not None
+                    and data[args_at : args_at + 4] == repeats.cookie_length
+                    and self._repeat(repeat, data, start, args_at, rest_at, stop)
+                ):
+                    continue
             known = answers.get(data[start + 4 : stop])
             if known is not None and known.witness.is_unchanged():
                 dispatcher.count_remembered(known.counts)
@@ -112,6 +123,31 @@ class Conversation:
                 if series is None or not self._go_on(series, data[start : start + 4], data[stop - SERIES_BYTES : stop]):
                     self.serve(data[start:stop])
         return position
+
+    def _repeat(self, repeat: Repeat, data: bytes, start: int, args_at: int, rest_at: int, stop: int) -> bool:
+        """Do once more what was asked before with another cookie, if it comes out as before."""
+        doing = repeat.doing
+        if not doing.again():
+            return False
+        self.served += 1
+        hold = doing.hold
+        if hold is None:
+            self._dispatcher.count_repeated(repeat)
+            out = self.out
+            out.append(repeat.mark)
+            out.append(data[start : start + 4])
+            out.append(repeat.before)
+            out.append(data[args_at:rest_at])
+            out.append(repeat.tail)
+            if len(out) > UNSENT_PIECES:
+                self._on_full_hands()
+            return True
+        self.unanswered += 1
+        reply: Chunks = [data[start : start + 4] + repeat.before + data[args_at:rest_at] + repeat.tail]
+        self._dispatcher.hold_repeated(repeat, hold, reply, data[start:stop], self.peer, self._deliver_late)
+        if self.unanswered >= self._max_unanswered:
+            self.is_full = True
+        return True
 
     def _go_on(self, series: Series, xid: bytes, rest: bytes) -> bool:
         reply = self._dispatcher.go_on(series, xid, rest)
@@ -166,4 +202,5 @@ class Conversation:
 
     def close(self) -> None:
         self.is_open = False
+        self._dispatcher.memory.end(self.peer)
         self.out = []

@@ -26,8 +26,8 @@ from dittofs.rpc.messages import (
     mismatch_info,
     refused_credentials,
 )
-from dittofs.rpc.program import AuthenticationRefused, Call, MustWait, NoAnswer, Peer, Procedure, Program
-from dittofs.rpc.remembering import SERIES_BYTES, AnswerMemory, Answers, Remembered, Series
+from dittofs.rpc.program import AuthenticationRefused, Call, Hold, MustWait, NoAnswer, Peer, Procedure, Program
+from dittofs.rpc.remembering import SERIES_BYTES, AnswerMemory, Answers, Remembered, Repeat, Series, question_of
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
@@ -41,7 +41,10 @@ Deliver = Callable[[Chunks | None], None]
 
 HEADS_KEPT: Final = 4096
 
-_credential_length: Final = struct.Struct(">I").unpack_from
+_word_at: Final = struct.Struct(">I").unpack_from
+
+RESULT_AT: Final = 4 + len(SUCCESS_TAIL)
+"""Where the result of an answer begins."""
 
 
 class _Entry:
@@ -54,6 +57,7 @@ class _Entry:
         "encode_failure",
         "failure",
         "handler",
+        "has_cookie",
         "is_async",
         "is_lasting",
         "is_replayed",
@@ -74,6 +78,7 @@ class _Entry:
         self.handler = procedure.handler
         self.is_async = procedure.is_async
         self.is_lasting = procedure.is_lasting
+        self.has_cookie = procedure.has_cookie
         self.is_replayed = procedure.is_replayed
         self.is_replayed_over_udp = procedure.is_replayed_over_udp
         self.services = services
@@ -170,7 +175,7 @@ class Dispatcher:
         """
         # A client's calls of one procedure begin alike, but for the xid: what was found once is found by those bytes.
         try:
-            (length,) = _credential_length(record, CREDENTIAL_START + 4)
+            (length,) = _word_at(record, CREDENTIAL_START + 4)
         except struct.error:
             length = 0
         position = CREDENTIAL_START + 16 + (length + 3 & ~3)
@@ -193,6 +198,11 @@ class Dispatcher:
         call = Call(bytes(record[:4]), peer, credentials, entry.services)
         if entry.is_lasting and answers is not None:
             call.is_asked_again = self.memory.is_asked_again(bytes(record[4:]))
+        elif entry.has_cookie and answers is not None:
+            question = question_of(bytes(record), position, len(arguments.cookie))
+            if question is not None:
+                call.question = question
+                call.is_asked_again = self.memory.is_asked_again(question.text)
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:
@@ -246,7 +256,10 @@ class Dispatcher:
         if entry.success_status_of is None:
             entry.counts.ok += 1
         else:
-            entry.counts.count(entry.success_status_of(result))
+            status = entry.success_status_of(result)
+            entry.counts.count(status)
+            if call.doing is not None:
+                self._keep_doing(entry, call, out, status)
         return out
 
     def _error_reply(self, entry: _Entry, call: Call, arguments: Any, error: Exception) -> Chunks | None:
@@ -276,6 +289,46 @@ class Dispatcher:
         if version not in versions:
             return accepted(xid, accept_stat.PROG_MISMATCH, mismatch=mismatch_info(min(versions), max(versions)))
         return accepted(xid, accept_stat.PROC_UNAVAIL)
+
+    # Calls that come again with another cookie.
+
+    def _keep_doing(self, entry: _Entry, call: Call, out: Chunks, status: str) -> None:
+        """The same question may be asked again: keep who can do what it asks, and what it is answered with."""
+        question, doing = call.question, call.doing
+        if question is None or doing is None:
+            return
+        cookie_bytes = len(question.cookie)
+        tail = b"".join(out)[RESULT_AT + cookie_bytes :]
+        repeat = Repeat(
+            doing, before=SUCCESS_TAIL, cookie_bytes=cookie_bytes, tail=tail, counts=entry.counts, status=status
+        )
+        self.memory.keep_repeat(call.peer, question, repeat)
+
+    def count_repeated(self, repeat: Repeat) -> None:
+        """What it asks was done once more, and is answered at once."""
+        counts = repeat.counts
+        counts.count(repeat.status)
+        if not counts.in_batch:
+            self._in_batch.append(counts)
+        counts.in_batch += 1
+
+    def hold_repeated(
+        self, repeat: Repeat, hold: Hold, reply: Chunks, record: bytes, peer: Peer, deliver: Deliver
+    ) -> None:
+        """The same, but its answer has to wait."""
+        arrived = self._arrived
+
+        def settled(error: FileError | None) -> None:
+            repeat.counts.durations.observe(self._clock() - arrived)
+            if error is None:
+                repeat.counts.count(repeat.status)
+                deliver(reply)
+                return
+            (entry, credentials), position = self._read_head(record)
+            call = Call(bytes(record[:4]), peer, credentials, entry.services)
+            deliver(self._error_reply(entry, call, entry.decode(record, position)[0], error))
+
+        hold.when_settled(settled)
 
     # Answers that come later.
 
