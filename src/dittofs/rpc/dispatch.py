@@ -142,28 +142,21 @@ class Dispatcher:
         present = set(self._tasks)
         return not present or not (await asyncio.wait(present, timeout=seconds))[1]
 
-    def count_remembered(self, counts: ProcedureCounts) -> None:
-        """An answer was given out of the memory."""
-        self.remembered += 1
-        counts.ok += 1
+    def count_remembered(self, counts: ProcedureCounts, answers: int = 1) -> None:
+        """So many answers were given out of the memory."""
+        self.remembered += answers
+        counts.ok += answers
         if not counts.in_batch:
             self._in_batch.append(counts)
-        counts.in_batch += 1
+        counts.in_batch += answers
 
-    def go_on(self, series: Series, xid: bytes, rest: bytes) -> Chunks | None:
-        """The answer to the next question of a series; None if it has to be served as any other."""
-        if not series.witness.is_unchanged():
-            return None
+    def go_on(self, series: Series, rest: bytes, out: Chunks) -> int:
+        """Append what is left of the answer to the next question of a series; how long that is, or 0 if it has to be
+        served as any other."""
         try:
-            result = series.again(rest)
+            return series.again(rest, out)
         except Exception:  # whatever it is, it happens again where an answer is made of it
-            return None
-        if result is None:
-            return None
-        out: Chunks = [xid + SUCCESS_TAIL]
-        series.encode(out, result)
-        self.count_remembered(series.counts)
-        return out
+            return 0
 
     def serve(
         self, record: bytes | memoryview, peer: Peer, deliver: Deliver, answers: Answers | None = None
@@ -219,8 +212,9 @@ class Dispatcher:
                     tail = b"".join(reply)[4:]
                     self.memory.keep(answers, bytes(record[4:]), Remembered(tail, call.witness, counts))
                 elif end == len(record):
-                    series = Series(call.again, call.witness, counts, entry.encode)
-                    self.memory.keep_series(peer.address, bytes(record[4:-SERIES_BYTES]), series)
+                    beginning = bytes(record[4:-SERIES_BYTES])
+                    series = Series(beginning, call.again, call.witness, counts, before=SUCCESS_TAIL)
+                    self.memory.keep_series(peer.address, series)
         return reply
 
     def _read_head(self, record: bytes | memoryview) -> tuple[tuple[_Entry, Credentials], int]:

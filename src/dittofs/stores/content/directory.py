@@ -102,7 +102,9 @@ class DirectoryContentStore(ContentStore):
         file = self._files.get(content)
         if file is None:
             return b""
-        count = min(count, file.size - offset)
+        left = file.size - offset
+        if count > left:
+            count = left
         if count <= 0:
             return b""
         if count <= SMALL_BYTES:
