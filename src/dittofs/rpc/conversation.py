@@ -155,17 +155,17 @@ class Conversation:
         """Answer the questions of a series that stand there one behind the other.  Returns where it stopped."""
         if not series.witness.is_unchanged():
             return position
-        dispatcher, out = self._dispatcher, self.out
-        before, question_bytes = series.before, series.question_bytes
+        go_on, out = self._dispatcher.go_on, self.out
+        take_apart, before, question_bytes = series.take_apart, series.before, series.question_bytes
         first, last = position, len(data) - question_bytes
         whole, mark_of_whole = 0, b""
         while position <= last and not self.is_full:
-            mark, xid, beginning, rest = series.take_apart(data, position)
+            mark, xid, beginning, rest = take_apart(data, position)
             if mark != series.mark or beginning != series.beginning:
                 break
             place = len(out)
             out += (b"", xid, before)
-            size = dispatcher.go_on(series, rest, out)
+            size = go_on(series, rest, out)
             if not size:
                 del out[place:]
                 break
@@ -174,11 +174,13 @@ class Conversation:
                 whole, mark_of_whole = size, mark_of(size)
             out[place] = mark_of_whole
             position += question_bytes
-            self._made(size)
+            self._unsent += size
+            if size > LARGE_ANSWER or self._unsent > UNSENT_BYTES:
+                self._send_some(size)
         answers = (position - first) // question_bytes
         if answers:
             self.served += answers
-            dispatcher.count_remembered(series.counts, answers)
+            self._dispatcher.count_remembered(series.counts, answers)
         return position
 
     def serve(self, record: bytes | memoryview) -> None:
@@ -201,16 +203,15 @@ class Conversation:
         size = sum(map(len, reply))
         self.out.append(mark_of(size))
         self.out.extend(reply)
-        self._made(size)
-
-    def _made(self, size: int) -> None:
-        """So much is to be sent, now if it is enough."""
         self._unsent += size
+        if size > LARGE_ANSWER or self._unsent > UNSENT_BYTES:
+            self._send_some(size)
+
+    def _send_some(self, size: int) -> None:
+        """It is enough to be sent; the last answer is that large."""
         if size > LARGE_ANSWER:
             self._has_large = True
-            self._on_full_hands()
-        elif self._unsent > UNSENT_BYTES:
-            self._on_full_hands()
+        self._on_full_hands()
 
     def take_out(self) -> Chunks:
         """What is to be sent now: in one piece, unless there is something in it that is better not copied."""
