@@ -104,9 +104,10 @@ def write(
             return None
     except StoreError:
         return None
-    before, after = volume.transactions.run(io.written, file, end, count, is_relaxed=volume.is_relaxed)
+    # Nobody else came between, so the file is still what was opened.
+    after = volume.transactions.run(io.note_written, opened, end, count, is_relaxed=volume.is_relaxed)
     volume.dirty[file] = None
-    return WriteResult(before, after, Stability.FILE_SYNC if is_stable else Stability.UNSTABLE)
+    return WriteResult(opened, after, Stability.FILE_SYNC if is_stable else Stability.UNSTABLE)
 
 
 def _look(

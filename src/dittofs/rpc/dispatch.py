@@ -189,6 +189,7 @@ class Dispatcher:
             entry.counts.count("garbage_args")
             return [accepted(_number(record[:4]), accept_stat.GARBAGE_ARGS)]
         call = Call(bytes(record[:4]), peer, credentials, entry.services)
+        call.is_remembered = answers is not None
         if entry.is_lasting and answers is not None:
             call.is_asked_again = self.memory.is_asked_again(bytes(record[4:]))
         elif entry.has_cookie and answers is not None:

@@ -4,9 +4,11 @@ from typing import Any, Final, cast
 
 from dittofs.files import at_once, io
 from dittofs.files.at_once import OpenedFile
-from dittofs.files.io import ReadResult, Stability, WriteResult
+from dittofs.files.io import Stability, WriteResult
+from dittofs.files.values import File
 from dittofs.model.errors import InvalidArgument
 from dittofs.model.ids import FileId
+from dittofs.model.unread import Unread
 from dittofs.protocols.nfs3.serving import NFS3_OK, Visitor, attributes_at, failing, waiting, wcc_at
 from dittofs.protocols.nfs3.types import (
     COMMIT3args,
@@ -26,7 +28,7 @@ from dittofs.protocols.nfs3.types import (
     stable_how,
 )
 from dittofs.rpc.program import Call
-from dittofs.xdr.types import Chunks, arm_encoder, packer, padding_of, unpacker
+from dittofs.xdr.types import Buffer, Chunks, arm_encoder, packer, padding_of, unpacker
 
 STABILITY = {
     stable_how.UNSTABLE: Stability.UNSTABLE,
@@ -78,11 +80,11 @@ def read_at_once(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> 
     found = at_once.read(visitor.volume, visitor.identity, id_, args.offset, count, visitor.guard)
     if found is None:
         return None
-    if not found.at_end:  # the client will want the rest
+    if call.is_remembered and not found.at_end:  # the client will want the rest
         opened = at_once.open_to_read(visitor.volume, visitor.identity, id_, visitor.guard)
         if opened is not None:
             call.again, call.witness = Reading(visitor, opened[0]), opened[1]
-    return _read_result(visitor, found)
+    return _read_result(visitor, *found)
 
 
 @waiting(
@@ -96,14 +98,11 @@ def read_at_once(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> 
 async def read(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> READ3resok:
     """RFC 1813 3.3.6.  A short read is legal, so a count above what fits is cut, not refused."""
     count = min(args.count, visitor.limits.read)
-    return _read_result(
-        visitor,
-        await io.read(visitor.volume, visitor.identity, id_, args.offset, count, guard=visitor.guard),
-    )
+    found = await io.read(visitor.volume, visitor.identity, id_, args.offset, count, guard=visitor.guard)
+    return _read_result(visitor, *found)
 
 
-def _read_result(visitor: Visitor, found: ReadResult) -> READ3resok:
-    file, data, at_end = found
+def _read_result(visitor: Visitor, file: File, data: Buffer | Unread, at_end: bool) -> READ3resok:
     visitor.services.bytes_read += len(data)
     # Also what was not read: encoding asks for its length, and passes it on as it is.
     return READ3resok(visitor.attributes.encoded(file), len(data), at_end, cast(Any, data))

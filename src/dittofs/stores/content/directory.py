@@ -33,7 +33,6 @@ SLOW_REMOVAL_BYTES = 64 << 20
 """Freeing more than this takes long enough for a thread."""
 
 _NO_WAITING: int = getattr(os, "RWF_NOWAIT", 0)
-_read_at = os.preadv
 
 
 class DirectoryContentStore(ContentStore):
@@ -300,13 +299,13 @@ class DirectoryContentStore(ContentStore):
     def _read_cached(self, file: OpenFile, buffers: Sequence[bytearray | memoryview], offset: int) -> int:
         """How many bytes could be had without waiting for the disk."""
         try:
-            return _read_at(file.descriptor, buffers, offset, _NO_WAITING)
+            return os.preadv(file.descriptor, buffers, offset, _NO_WAITING)
         except BlockingIOError:
             return 0
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise store_error(error, f"cannot read below {self._root}") from error
-            return _read_at(file.descriptor, buffers, offset)  # tmpfs: always in memory
+            return os.preadv(file.descriptor, buffers, offset)  # tmpfs: always in memory
 
     async def _in_thread(self, file: OpenFile, work: Callable[..., None], *arguments: object) -> None:
         file.hold()
