@@ -4,11 +4,9 @@ from typing import Any, Final, cast
 
 from dittofs.files import at_once, io
 from dittofs.files.at_once import OpenedFile
-from dittofs.files.io import Stability, WriteResult
-from dittofs.files.values import File
+from dittofs.files.io import ReadResult, Stability, WriteResult
 from dittofs.model.errors import InvalidArgument
 from dittofs.model.ids import FileId
-from dittofs.model.unread import Unread
 from dittofs.protocols.nfs3.serving import NFS3_OK, Visitor, attributes_at, failing, waiting, wcc_at
 from dittofs.protocols.nfs3.types import (
     COMMIT3args,
@@ -28,7 +26,7 @@ from dittofs.protocols.nfs3.types import (
     stable_how,
 )
 from dittofs.rpc.program import Call
-from dittofs.xdr.types import Buffer, Chunks, arm_encoder, packer, padding_of, unpacker
+from dittofs.xdr.types import Chunks, arm_encoder, packer, padding_of, unpacker
 
 STABILITY = {
     stable_how.UNSTABLE: Stability.UNSTABLE,
@@ -84,7 +82,7 @@ def read_at_once(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> 
         opened = at_once.open_to_read(visitor.volume, visitor.identity, id_, visitor.guard)
         if opened is not None:
             call.again, call.witness = Reading(visitor, opened[0]), opened[1]
-    return _read_result(visitor, *found)
+    return _read_result(visitor, found)
 
 
 @waiting(
@@ -99,10 +97,11 @@ async def read(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> RE
     """RFC 1813 3.3.6.  A short read is legal, so a count above what fits is cut, not refused."""
     count = min(args.count, visitor.limits.read)
     found = await io.read(visitor.volume, visitor.identity, id_, args.offset, count, guard=visitor.guard)
-    return _read_result(visitor, *found)
+    return _read_result(visitor, found)
 
 
-def _read_result(visitor: Visitor, file: File, data: Buffer | Unread, at_end: bool) -> READ3resok:
+def _read_result(visitor: Visitor, found: ReadResult) -> READ3resok:
+    file, data, at_end = found
     visitor.services.bytes_read += len(data)
     # Also what was not read: encoding asks for its length, and passes it on as it is.
     return READ3resok(visitor.attributes.encoded(file), len(data), at_end, cast(Any, data))
