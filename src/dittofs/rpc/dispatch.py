@@ -6,7 +6,7 @@ stepped once at once, and becomes a task only if it really has to wait.
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -26,8 +26,17 @@ from dittofs.rpc.messages import (
     mismatch_info,
     refused_credentials,
 )
-from dittofs.rpc.program import AuthenticationRefused, Call, Hold, MustWait, NoAnswer, Peer, Procedure, Program
-from dittofs.rpc.remembering import SERIES_BYTES, AnswerMemory, Answers, Remembered, Repeat, Series, question_of
+from dittofs.rpc.program import AuthenticationRefused, Call, MustWait, NoAnswer, Peer, Procedure, Program
+from dittofs.rpc.remembering import (
+    SERIES_BYTES,
+    AnswerMemory,
+    Answers,
+    Remembered,
+    Repeat,
+    Series,
+    Witness,
+    question_of,
+)
 from dittofs.rpc.replay import Done, Key, New, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
@@ -209,14 +218,26 @@ class Dispatcher:
                 self._in_batch.append(counts)
             counts.in_batch += 1
             if answers is not None and call.witness is not None:
-                if call.again is None:
-                    tail = b"".join(reply)[4:]
-                    self.memory.keep(answers, bytes(record[4:]), Remembered(tail, call.witness, counts))
-                elif end == len(record):
-                    beginning = bytes(record[4:-SERIES_BYTES])
-                    series = Series(beginning, call.again, call.witness, counts, before=SUCCESS_TAIL)
-                    self.memory.keep_series(peer.address, series)
+                self._keep_answer(entry, record, end, call, call.witness, reply, answers)
         return reply
+
+    def _keep_answer(
+        self,
+        entry: _Entry,
+        record: bytes | memoryview,
+        end: int,
+        call: Call,
+        witness: Witness,
+        reply: Chunks,
+        answers: Answers,
+    ) -> None:
+        """It may be told again, or leads on to the next ones."""
+        if call.again is None:
+            self.memory.keep(answers, bytes(record[4:]), Remembered(b"".join(reply)[4:], witness, entry.counts))
+        elif end == len(record):
+            beginning = bytes(record[4:-SERIES_BYTES])
+            series = Series(beginning, call.again, witness, entry.counts, before=SUCCESS_TAIL)
+            self.memory.keep_series(call.peer.address, series)
 
     def _read_head(self, record: bytes | memoryview) -> tuple[tuple[_Entry, Credentials], int]:
         """What a call asks for, and where its arguments are.  Raises CallRefused with the answer if it gets none."""
@@ -307,23 +328,23 @@ class Dispatcher:
             self._in_batch.append(counts)
         counts.in_batch += 1
 
-    def hold_repeated(
-        self, repeat: Repeat, hold: Hold, reply: Chunks, record: bytes, peer: Peer, deliver: Deliver
-    ) -> None:
-        """The same, but its answer has to wait."""
-        arrived = self._arrived
+    def count_held(self, repeats: Sequence[Repeat], arrived: float) -> None:
+        """The same of some whose answers had to wait since then."""
+        seconds = self._clock() - arrived
+        for repeat in repeats:
+            repeat.counts.count(repeat.status)
+            repeat.counts.durations.observe(seconds)
 
-        def settled(error: FileError | None) -> None:
-            repeat.counts.durations.observe(self._clock() - arrived)
-            if error is None:
-                repeat.counts.count(repeat.status)
-                deliver(reply)
-                return
-            (entry, credentials), position = self._read_head(record)
-            call = Call(bytes(record[:4]), peer, credentials, entry.services)
-            deliver(self._error_reply(entry, call, entry.decode(record, position)[0], error))
+    @property
+    def arrived(self) -> float:
+        """When what is being served now has arrived."""
+        return self._arrived
 
-        hold.when_settled(settled)
+    def fail_repeated(self, record: bytes, peer: Peer, error: FileError) -> Chunks | None:
+        """What it asks was done once more, and that was lost."""
+        (entry, credentials), position = self._read_head(record)
+        call = Call(record[:4], peer, credentials, entry.services)
+        return self._error_reply(entry, call, entry.decode(record, position)[0], error)
 
     # Answers that come later.
 
