@@ -821,7 +821,12 @@ def test_much_that_is_at_hand_is_left_to_the_socket(world: World, monkeypatch: p
     file = make(world)
     world.content.is_quick = True
     assert write_now(world, file, 0, b"x" * at_once.UNREAD_BYTES) is not None
-    unread = Unread()
+
+    class Whole(Unread):
+        def __len__(self) -> int:
+            return at_once.UNREAD_BYTES
+
+    unread = Whole()
     asked: list[tuple[int, int]] = []
 
     def find(content: ContentId, offset: int, count: int) -> Unread:

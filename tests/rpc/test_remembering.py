@@ -14,6 +14,7 @@ from dittofs.rpc.remembering import (
     question_of,
 )
 from dittofs.rpc.replay import ReplayCache
+from dittofs.xdr.types import Chunks
 
 
 class Anyone:
@@ -58,8 +59,16 @@ def test_client_that_leaves_makes_room() -> None:
         assert len(memory) == 0
 
 
-def series() -> Series:
-    return Series(lambda rest: rest, Anyone(), None, lambda out, result: None)
+class Reader:
+    before = b""
+
+    def again(self, rest: bytes, out: Chunks) -> int:
+        out.append(rest)
+        return len(rest)
+
+
+def series(beginning: bytes) -> Series:
+    return Series(beginning, Reader(), Anyone(), None, before=b"")
 
 
 def test_series_share_the_room_of_answers() -> None:
@@ -68,7 +77,7 @@ def test_series_share_the_room_of_answers() -> None:
     answers = memory.of("192.0.2.1")
     for number in range(10):
         memory.keep(answers, b"%d" % number, answer())
-        memory.keep_series("192.0.2.1", b"%d" % number, series())
+        memory.keep_series("192.0.2.1", series(b"%d" % number))
         assert 0 < len(memory) <= 4
     memory.forget()
     assert not kept
@@ -77,10 +86,10 @@ def test_series_share_the_room_of_answers() -> None:
 
 def test_series_go_with_their_client() -> None:
     memory = AnswerMemory()
-    memory.keep_series("192.0.2.1", b"nobody is connected", series())
+    memory.keep_series("192.0.2.1", series(b"nobody is connected"))
     memory.series_of("192.0.2.1")
-    memory.keep_series("192.0.2.1", b"beginning", series())
-    memory.keep_series("192.0.2.1", bytes(QUESTION_BYTES_MAX + 1), series())
+    memory.keep_series("192.0.2.1", series(b"beginning"))
+    memory.keep_series("192.0.2.1", series(bytes(QUESTION_BYTES_MAX + 1)))
     assert len(memory) == 1
     memory.leave("192.0.2.1")
     assert len(memory) == 0
@@ -115,11 +124,11 @@ def test_series_that_breaks_off_is_served_as_any_other_call() -> None:
     """Whatever goes wrong is told where calls are answered; here it must not reach the connection."""
     dispatcher = Dispatcher(replay=ReplayCache(max_bytes=1, max_age_seconds=1.0), clock=lambda: 0.0)
 
-    def broken(rest: bytes) -> None:
-        raise OSError("the disk is gone")
+    class Broken(Reader):
+        def again(self, rest: bytes, out: Chunks) -> int:
+            raise OSError("the disk is gone")
 
-    series = Series(broken, Anyone(), None, lambda out, value: None)
-    assert dispatcher.go_on(series, b"\0\0\0\1", bytes(12)) is None
+    assert not dispatcher.go_on(Series(b"", Broken(), Anyone(), None, before=b""), bytes(12), [])
     assert dispatcher.remembered == 0
 
 

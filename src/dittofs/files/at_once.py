@@ -14,6 +14,7 @@ from dittofs.locks.mandatory import LockGuard
 from dittofs.model.errors import FileError
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
+from dittofs.model.unread import Unread
 from dittofs.stores.api import Buffer, StoreError
 from dittofs.stores.tables import View
 
@@ -24,43 +25,45 @@ UNREAD_BYTES = 65_536
 class OpenedFile:
     """A file that somebody may read, for as long as its records are the same."""
 
-    __slots__ = ("_content", "_guard", "_size", "_store", "file")
+    __slots__ = ("_content", "_guard", "_store", "file", "size")
 
     def __init__(self, volume: Volume, file: File, guard: LockGuard | None):
         self.file = file
-        self._size = file.inode.size
+        self.size = file.inode.size
         self._store = volume.content
         self._content = volume.content_of(file.id)
         self._guard = guard
 
-    def read(self, offset: int, count: int) -> ReadResult | None:
+    def read(self, offset: int, count: int) -> Buffer | Unread | None:
         """RFC 1813 3.3.6, of bytes that are at hand."""
         if self._guard is not None:
             self._guard.check_read(self.file.id, offset, count)
-        size = self._size
-        wanted = min(count, size - offset)
-        if wanted <= 0:
-            return ReadResult(self.file, b"", offset >= size)
-        at_end = offset + wanted >= size
+        left = self.size - offset
+        if count > left:
+            count = left
+        if count <= 0:
+            return b""
         try:
-            if wanted >= UNREAD_BYTES:
-                unread = self._store.unread(self._content, offset, wanted)
+            if count >= UNREAD_BYTES:
+                unread = self._store.unread(self._content, offset, count)
                 if unread is not None:
-                    return ReadResult(self.file, unread, at_end)
-            data = self._store.read_now(self._content, offset, wanted)
+                    return unread
+            data = self._store.read_now(self._content, offset, count)
         except StoreError:
             return None
-        if data is None or len(data) < wanted:
-            return None
-        return ReadResult(self.file, data, at_end)
+        return None if data is None or len(data) < count else data
 
 
 def read(
     volume: Volume, identity: Identity, file: FileId, offset: int, count: int, guard: LockGuard | None
 ) -> ReadResult | None:
     """RFC 1813 3.3.6, of bytes that are at hand, for a file whose attributes are durable."""
-    opened = _look(volume, io.open_for_read, identity, file)
-    return None if opened is None else OpenedFile(volume, opened, guard).read(offset, count)
+    found = _look(volume, io.open_for_read, identity, file)
+    if found is None:
+        return None
+    opened = OpenedFile(volume, found, guard)
+    data = opened.read(offset, count)
+    return None if data is None else ReadResult(found, data, offset + len(data) >= opened.size)
 
 
 def open_to_read(
@@ -101,9 +104,10 @@ def write(
             return None
     except StoreError:
         return None
-    before, after = volume.transactions.run(io.written, file, end, count, is_relaxed=volume.is_relaxed)
+    # Nobody else came between, so the file is still what was opened.
+    after = volume.transactions.run(io.note_written, opened, end, count, is_relaxed=volume.is_relaxed)
     volume.dirty[file] = None
-    return WriteResult(before, after, Stability.FILE_SYNC if is_stable else Stability.UNSTABLE)
+    return WriteResult(opened, after, Stability.FILE_SYNC if is_stable else Stability.UNSTABLE)
 
 
 def _look(

@@ -205,7 +205,12 @@ def open_for_write(view: View, identity: Identity, file: FileId) -> File:
 def written(view: View, file: FileId, end: int, count: int) -> tuple[File, File]:
     """Record a write that the content store has taken.  How much room it really takes is known when it is settled."""
     before = load(view, file)
-    inode = before.inode
+    return before, note_written(view, before, end, count)
+
+
+def note_written(view: View, file: File, end: int, count: int) -> File:
+    """The same of a file as it is now; what it is then."""
+    inode = file.inode
     moment = max(view.now, inode.ctime + 1)
     size = max(inode.size, end)
     shadow = replace(
@@ -217,8 +222,8 @@ def written(view: View, file: FileId, end: int, count: int) -> tuple[File, File]
         ctime=moment,
         verifier=b"",
     )
-    view.put(UNSTABLE, file, shadow)
-    return before, File(file, shadow, None)
+    view.put(UNSTABLE, file.id, shadow)
+    return File(file.id, shadow, None)
 
 
 # Making durable.

@@ -16,7 +16,7 @@ import structlog
 
 from dittofs.net.addresses import peer_of
 from dittofs.net.attention import Attention
-from dittofs.net.buffers import USUAL_BYTES, SpareBuffers
+from dittofs.net.buffers import USUAL_BYTES, Memory, SpareBuffers
 from dittofs.net.limits import TcpCounters, TcpLimits
 from dittofs.net.sending import send
 from dittofs.rpc.conversation import Conversation
@@ -44,7 +44,7 @@ class TcpService:
         self.by_address: Counter[str] = Counter()
         self.spare = SpareBuffers()
         self.attention = Attention(clock, limits.busy_poll_seconds)
-        self.buffer: bytearray
+        self.buffer: Memory
         """What everybody receives into."""
         self.whole: memoryview
         self.receive: memoryview
@@ -56,8 +56,16 @@ class TcpService:
 
     def take_buffer(self) -> None:
         """Go on with another one: somebody keeps this one."""
-        self.buffer = self.spare.take(USUAL_BYTES)
-        self.whole = memoryview(self.buffer)
+        self._use(self.spare.take(USUAL_BYTES))
+
+    def give_back(self, buffer: Memory) -> None:
+        """Nobody looks at it any more, so everybody receives into it next, while it is in the caches."""
+        self.spare.give(self.buffer)
+        self._use(buffer)
+
+    def _use(self, buffer: Memory) -> None:
+        self.buffer = buffer
+        self.whole = memoryview(buffer)
         self.receive = self.whole[:RECEIVE_BYTES]
 
     def too_many(self, address: str) -> str | None:
@@ -128,7 +136,7 @@ class RpcConnection(asyncio.BufferedProtocol):
         self._conversation: Conversation
         """Since the connection was taken."""
         self._rest = b""
-        self._large: bytearray | None = None
+        self._large: Memory | None = None
         self._large_start = self._large_filled = self._large_end = 0
         self._expected = 0
         """So long was the last record, with its mark, if it was large: the next one is likely to be."""
@@ -318,7 +326,7 @@ class RpcConnection(asyncio.BufferedProtocol):
         unanswered = conversation.unanswered
         conversation.serve(record)
         if conversation.unanswered == unanswered:  # answered, so nobody looks at the data any more
-            self._service.spare.give(large)
+            self._service.give_back(large)
 
     def _fragments(self, data: bytes) -> None:
         """Records in several fragments: legal, rare, and put together the plain way."""

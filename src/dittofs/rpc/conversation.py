@@ -149,7 +149,9 @@ class Conversation:
                     self._on_full_hands()
             else:
                 series = all_series.get(data[start + 4 : stop - SERIES_BYTES])
-                if series is None or not self._go_on(series, data[start : start + 4], data[stop - SERIES_BYTES : stop]):
+                position = start - 4 if series is None else self._go_on(series, data, start - 4)
+                if position < start:
+                    position = stop
                     self.serve(data[start:stop])
         return position
 
@@ -204,13 +206,37 @@ class Conversation:
                     self._frame(reply)
         self._on_late()
 
-    def _go_on(self, series: Series, xid: bytes, rest: bytes) -> bool:
-        reply = self._dispatcher.go_on(series, xid, rest)
-        if reply is None:
-            return False
-        self.served += 1
-        self._frame(reply)
-        return True
+    def _go_on(self, series: Series, data: bytes, position: int) -> int:
+        """Answer the questions of a series that stand there one behind the other.  Returns where it stopped."""
+        if not series.witness.is_unchanged():
+            return position
+        go_on, out = self._dispatcher.go_on, self.out
+        take_apart, before, question_bytes = series.take_apart, series.before, series.question_bytes
+        first, last = position, len(data) - question_bytes
+        whole, mark_of_whole = 0, b""
+        while position <= last and not self.is_full:
+            mark, xid, beginning, rest = take_apart(data, position)
+            if mark != series.mark or beginning != series.beginning:
+                break
+            place = len(out)
+            out += (b"", xid, before)
+            size = go_on(series, rest, out)
+            if not size:
+                del out[place:]
+                break
+            size += 4 + len(before)
+            if size != whole:
+                whole, mark_of_whole = size, mark_of(size)
+            out[place] = mark_of_whole
+            position += question_bytes
+            self._unsent += size
+            if size > LARGE_ANSWER or self._unsent > UNSENT_BYTES:
+                self._send_some(size)
+        answers = (position - first) // question_bytes
+        if answers:
+            self.served += answers
+            self._dispatcher.count_remembered(series.counts, answers)
+        return position
 
     def serve(self, record: bytes | memoryview) -> None:
         self.served += 1
@@ -240,11 +266,14 @@ class Conversation:
             out.append(mark_of(size))
             out.extend(reply)
         self._unsent += size
+        if size > LARGE_ANSWER or self._unsent > UNSENT_BYTES:
+            self._send_some(size)
+
+    def _send_some(self, size: int) -> None:
+        """It is enough to be sent; the last answer is that large."""
         if size > LARGE_ANSWER:
             self.has_large = True
-            self._on_full_hands()
-        elif self._unsent > UNSENT_BYTES:
-            self._on_full_hands()
+        self._on_full_hands()
 
     def take_out(self) -> Chunks:
         """What is to be sent now, in its pieces."""

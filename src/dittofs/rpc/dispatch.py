@@ -150,28 +150,21 @@ class Dispatcher:
         present = set(self._tasks)
         return not present or not (await asyncio.wait(present, timeout=seconds))[1]
 
-    def count_remembered(self, counts: ProcedureCounts) -> None:
-        """An answer was given out of the memory."""
-        self.remembered += 1
-        counts.ok += 1
+    def count_remembered(self, counts: ProcedureCounts, answers: int = 1) -> None:
+        """So many answers were given out of the memory."""
+        self.remembered += answers
+        counts.ok += answers
         if not counts.in_batch:
             self._in_batch.append(counts)
-        counts.in_batch += 1
+        counts.in_batch += answers
 
-    def go_on(self, series: Series, xid: bytes, rest: bytes) -> Chunks | None:
-        """The answer to the next question of a series; None if it has to be served as any other."""
-        if not series.witness.is_unchanged():
-            return None
+    def go_on(self, series: Series, rest: bytes, out: Chunks) -> int:
+        """Append what is left of the answer to the next question of a series; how long that is, or 0 if it has to be
+        served as any other."""
         try:
-            result = series.again(rest)
+            return series.again(rest, out)
         except Exception:  # whatever it is, it happens again where an answer is made of it
-            return None
-        if result is None:
-            return None
-        out: Chunks = [xid + SUCCESS_TAIL]
-        series.encode(out, result)
-        self.count_remembered(series.counts)
-        return out
+            return 0
 
     def serve(
         self, record: bytes | memoryview, peer: Peer, deliver: Deliver, answers: Answers | None = None
@@ -204,6 +197,7 @@ class Dispatcher:
             entry.counts.count("garbage_args")
             return [accepted(_number(record[:4]), accept_stat.GARBAGE_ARGS)]
         call = Call(bytes(record[:4]), peer, credentials, entry.services)
+        call.is_remembered = answers is not None
         if entry.is_lasting and answers is not None:
             call.is_asked_again = self.memory.is_asked_again(bytes(record[4:]))
         elif entry.has_cookie and answers is not None:
@@ -240,8 +234,9 @@ class Dispatcher:
         if call.again is None:
             self.memory.keep(answers, bytes(record[4:]), Remembered(b"".join(reply)[4:], witness, entry.counts))
         elif end == len(record):
-            series = Series(call.again, witness, entry.counts, entry.encode)
-            self.memory.keep_series(call.peer.address, bytes(record[4:-SERIES_BYTES]), series)
+            beginning = bytes(record[4:-SERIES_BYTES])
+            series = Series(beginning, call.again, witness, entry.counts, before=SUCCESS_TAIL)
+            self.memory.keep_series(call.peer.address, series)
 
     def _read_head(self, record: bytes | memoryview) -> tuple[tuple[_Entry, Credentials], int]:
         """What a call asks for, and where its arguments are.  Raises CallRefused with the answer if it gets none."""

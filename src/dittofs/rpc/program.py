@@ -69,9 +69,9 @@ class Hold(Protocol):
 class Call:
     """One call under way.  `xid` is as it stood in the call, `services` what the server bound to the program; a handler
     whose answer must not leave yet sets `hold`.  If `is_asked_again`, a lasting answer is worth a `witness`;
-    with `again` beside it the witness is for the next calls that are the same up to their last bytes.  Where the
-    arguments begin with a cookie, it says that the same question has come before with another one, and is worth a
-    `doing`."""
+    with `again` beside it the witness is for the next calls that are the same up to their last bytes, and makes sense
+    if the answers to this peer are remembered (`is_remembered`).  Where the arguments begin with a cookie, it says that
+    the same question has come before with another one, and is worth a `doing`."""
 
     __slots__ = (
         "again",
@@ -79,6 +79,7 @@ class Call:
         "doing",
         "hold",
         "is_asked_again",
+        "is_remembered",
         "peer",
         "question",
         "services",
@@ -93,6 +94,7 @@ class Call:
         self.services = services
         self.hold: Hold | None = None
         self.is_asked_again = False
+        self.is_remembered = False
         self.witness: Witness | None = None
         self.again: Again | None = None
         self.question: Question | None = None

@@ -12,10 +12,10 @@ Some questions begin with a cookie, which the answer only gives back, and ask fo
 is never told again, but done again; what is kept is who can do it, found by all of the question but the cookie.
 """
 
-from collections.abc import Callable
+import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from dittofs.rpc.records import mark_of
+from dittofs.rpc.records import LAST_FRAGMENT, mark_of
 from dittofs.xdr.types import Chunks
 
 if TYPE_CHECKING:
@@ -31,8 +31,16 @@ QUESTIONS_NOTED: Final = 65_536
 SERIES_BYTES: Final = 12
 """So long is what differs between the questions of a series: an offset and a count."""
 
-Again = Callable[[bytes], Any]
-"""Takes the last bytes of one more question of a series; the result, or None if it has to be asked as any other."""
+
+class Again(Protocol):
+    """Who can answer the questions of a series."""
+
+    before: bytes
+    """What all their results begin with, encoded."""
+
+    def again(self, rest: bytes, out: Chunks) -> int:
+        """Take the last bytes of one more question, and append what follows `before` in its result; how long that is,
+        or 0 if it has to be asked as any other."""
 
 
 class Witness(Protocol):
@@ -55,15 +63,23 @@ class Remembered:
 
 
 class Series:
-    """Questions that differ in their last bytes: who reads a file asks for one piece after the other."""
+    """Questions that differ in their last bytes: who reads a file asks for one piece after the other.  `beginning` is
+    what they have in common, but for the transaction id; `before` how all the answers begin, behind theirs."""
 
-    __slots__ = ("again", "counts", "encode", "witness")
+    __slots__ = ("again", "before", "beginning", "counts", "mark", "question_bytes", "take_apart", "witness")
 
-    def __init__(self, again: Again, witness: Witness, counts: Any, encode: Callable[[Chunks, Any], None]):
-        self.again = again
+    def __init__(self, beginning: bytes, again: Again, witness: Witness, counts: Any, *, before: bytes):
+        self.beginning = beginning
+        self.again = again.again
         self.witness = witness
         self.counts = counts
-        self.encode = encode
+        self.before = before + again.before
+        questions = struct.Struct(f">I4s{len(beginning)}s{SERIES_BYTES}s")
+        self.take_apart = questions.unpack_from
+        """(data, position) to the mark, the transaction id, the beginning and the rest of a question."""
+        self.question_bytes = questions.size
+        self.mark = LAST_FRAGMENT + questions.size - 4
+        """In front of each of them."""
 
 
 class Doing(Protocol):
@@ -190,8 +206,8 @@ class AnswerMemory:
             self._kept += 1
         answers[question] = answer
 
-    def keep_series(self, client: str, beginning: bytes, series: Series) -> None:
-        all_series = self._series.get(client)
+    def keep_series(self, client: str, series: Series) -> None:
+        beginning, all_series = series.beginning, self._series.get(client)
         if all_series is None or len(beginning) > QUESTION_BYTES_MAX:
             return
         if beginning not in all_series:

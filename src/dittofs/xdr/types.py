@@ -25,6 +25,7 @@ from struct import Struct
 from typing import Annotated, Any, Generic, TypeVar, cast, dataclass_transform, overload
 
 from dittofs.xdr import compiler, shapes
+from dittofs.xdr.encoding import PADDING
 from dittofs.xdr.errors import XdrError
 
 T = TypeVar("T")
@@ -221,6 +222,17 @@ def packer(declaration: Any) -> Callable[..., bytes]:
     """For a type of fixed size: a function of all its words, those of nested structs included, in the order of the
     wire, that returns them encoded.  For hot paths, which need not build structs only to take them apart."""
     return Struct(">" + shapes.fixed_codes(shape_of(declaration))).pack
+
+
+def unpacker(declaration: Any) -> Callable[..., tuple[Any, ...]]:
+    """The same the other way: a function of a buffer and a position that returns all words.  Enums stay numbers; what
+    is too short is a `struct.error`."""
+    return Struct(">" + shapes.fixed_codes(shape_of(declaration))).unpack_from
+
+
+def padding_of(length: int) -> bytes:
+    """What follows an opaque of that length."""
+    return PADDING[length & 3]
 
 
 @overload

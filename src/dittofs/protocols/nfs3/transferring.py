@@ -1,19 +1,20 @@
 """READ, WRITE and COMMIT: the procedures that wait for content.  Data is passed on as it is, never copied here."""
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from dittofs.files import at_once, io
 from dittofs.files.at_once import OpenedFile
 from dittofs.files.io import ReadResult, Stability, WriteResult
 from dittofs.model.errors import InvalidArgument
 from dittofs.model.ids import FileId
-from dittofs.protocols.nfs3.serving import Visitor, attributes_at, failing, waiting, wcc_at
+from dittofs.protocols.nfs3.serving import NFS3_OK, Visitor, attributes_at, failing, waiting, wcc_at
 from dittofs.protocols.nfs3.types import (
     COMMIT3args,
     COMMIT3res,
     COMMIT3resfail,
     COMMIT3resok,
     READ3args,
+    READ3found,
     READ3range,
     READ3res,
     READ3resfail,
@@ -25,35 +26,50 @@ from dittofs.protocols.nfs3.types import (
     stable_how,
 )
 from dittofs.rpc.program import Call
-from dittofs.xdr.types import codec_of
+from dittofs.xdr.types import Chunks, arm_encoder, packer, padding_of, unpacker
 
 STABILITY = {
     stable_how.UNSTABLE: Stability.UNSTABLE,
     stable_how.DATA_SYNC: Stability.DATA_SYNC,
     stable_how.FILE_SYNC: Stability.FILE_SYNC,
 }
-_range_in = codec_of(READ3range).decode
+_range_in = unpacker(READ3range)
+_pack_found = packer(READ3found)
+_encode_read = arm_encoder(READ3res, NFS3_OK)
+FOUND_BYTES: Final = len(_pack_found(0, False, 0))
 COMMITTED = {stability: how for how, stability in STABILITY.items()}
 
 
 class Reading:
     """The next READs of a file by the same user."""
 
-    __slots__ = ("_attributes", "_file", "_visitor")
+    __slots__ = ("_file", "_limit", "_services", "_size", "before")
 
     def __init__(self, visitor: Visitor, file: OpenedFile):
-        self._visitor = visitor
+        self._services = visitor.services
+        self._limit = visitor.limits.read
         self._file = file
-        self._attributes = visitor.attributes.encoded(file.file)
+        self._size = file.size
+        out: Chunks = []
+        _encode_read(out, READ3resok(visitor.attributes.encoded(file.file), 0, False, b""))
+        self.before = b"".join(out)[:-FOUND_BYTES]
 
-    def again(self, rest: bytes) -> READ3resok | None:
-        place = _range_in(rest, 0)[0]
-        found = self._file.read(place.offset, min(place.count, self._visitor.limits.read))
-        if found is None:
-            return None
-        _, data, at_end = found
-        self._visitor.services.bytes_read += len(data)
-        return READ3resok(self._attributes, len(data), at_end, cast(Any, data))
+    def again(self, rest: bytes, out: Chunks) -> int:
+        offset, count = _range_in(rest)
+        if count > self._limit:
+            count = self._limit
+        data = self._file.read(offset, count)
+        if data is None:
+            return 0
+        length = len(data)
+        self._services.bytes_read += length
+        out.append(_pack_found(length, offset + length >= self._size, length))
+        out.append(cast(Any, data))
+        if length & 3:
+            padding = padding_of(length)
+            out.append(padding)
+            length += len(padding)
+        return FOUND_BYTES + length
 
 
 def read_at_once(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> READ3resok | None:
@@ -62,10 +78,10 @@ def read_at_once(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> 
     found = at_once.read(visitor.volume, visitor.identity, id_, args.offset, count, visitor.guard)
     if found is None:
         return None
-    if not found.at_end:  # the client will want the rest
+    if call.is_remembered and not found.at_end:  # the client will want the rest
         opened = at_once.open_to_read(visitor.volume, visitor.identity, id_, visitor.guard)
         if opened is not None:
-            call.again, call.witness = Reading(visitor, opened[0]).again, opened[1]
+            call.again, call.witness = Reading(visitor, opened[0]), opened[1]
     return _read_result(visitor, found)
 
 
@@ -80,10 +96,8 @@ def read_at_once(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> 
 async def read(call: Call, visitor: Visitor, id_: FileId, args: READ3args) -> READ3resok:
     """RFC 1813 3.3.6.  A short read is legal, so a count above what fits is cut, not refused."""
     count = min(args.count, visitor.limits.read)
-    return _read_result(
-        visitor,
-        await io.read(visitor.volume, visitor.identity, id_, args.offset, count, guard=visitor.guard),
-    )
+    found = await io.read(visitor.volume, visitor.identity, id_, args.offset, count, guard=visitor.guard)
+    return _read_result(visitor, found)
 
 
 def _read_result(visitor: Visitor, found: ReadResult) -> READ3resok:

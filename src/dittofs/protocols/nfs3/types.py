@@ -357,6 +357,15 @@ class READ3resok:
 
 
 @struct
+class READ3found:
+    """The end of READ3resok, up to the data: what differs between the answers to these."""
+
+    count: count3
+    eof: bool
+    length: uint32
+
+
+@struct
 class READ3resfail:
     file_attributes: post_op_attr
 

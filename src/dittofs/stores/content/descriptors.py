@@ -49,12 +49,18 @@ class Descriptors:
         self._flags = (os.O_RDONLY if is_read_only else os.O_RDWR) | os.O_CLOEXEC
         self._path_of = path_of
         self._files: OrderedDict[ContentId, OpenFile] = OrderedDict()
+        self._newest: ContentId | None = None
+        self._newest_file: OpenFile | None = None
+        """The one that was asked for last, which is likely to be asked for next."""
 
     def get(self, content: ContentId) -> OpenFile | None:
         """The file, opened if need be; None if it does not exist."""
+        if content == self._newest:
+            return self._newest_file
         file = self._files.get(content)
         if file is not None:
             self._files.move_to_end(content)
+            self._newest, self._newest_file = content, file
             return file
         path = self._path_of(content)
         try:
@@ -71,6 +77,7 @@ class Descriptors:
 
     def drop(self, content: ContentId) -> None:
         file = self._files.pop(content, None)
+        self._newest = self._newest_file = None
         if file is not None:
             file.release()
 
@@ -79,7 +86,8 @@ class Descriptors:
             self.drop(content)
 
     def _keep(self, content: ContentId, descriptor: int) -> OpenFile:
-        file = self._files[content] = OpenFile(descriptor)
+        file = self._files[content] = self._newest_file = OpenFile(descriptor)
+        self._newest = content
         if len(self._files) > self._limit:
             self._files.popitem(last=False)[1].release()
         return file

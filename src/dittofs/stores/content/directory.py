@@ -32,7 +32,7 @@ USAGE_SECONDS = 1.0
 SLOW_REMOVAL_BYTES = 64 << 20
 """Freeing more than this takes long enough for a thread."""
 
-_NO_WAITING: int | None = getattr(os, "RWF_NOWAIT", None)
+_NO_WAITING: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class DirectoryContentStore(ContentStore):
@@ -57,8 +57,10 @@ class DirectoryContentStore(ContentStore):
         self._executor: ThreadPoolExecutor | None = None
         self._files = Descriptors(open_files, self._path, is_read_only=is_read_only)
         self._buffers = ReadBuffers()
-        self._small = touched(SMALL_BYTES)
+        self._small_room = touched(SMALL_BYTES)
         """Where little is read to, to be copied out at once: cheaper than memory of its own, which is cleared first."""
+        self._small = [self._small_room]
+        """As much of it as was read to last, as it is handed to the system."""
         self._flushes: dict[ContentId, _Flush] = {}
         self._names = 0
         self._unflushed: dict[Path, int] = {}
@@ -102,14 +104,18 @@ class DirectoryContentStore(ContentStore):
         file = self._files.get(content)
         if file is None:
             return b""
-        count = min(count, file.size - offset)
+        left = file.size - offset
+        if count > left:
+            count = left
         if count <= 0:
             return b""
-        if count <= SMALL_BYTES:
-            small = self._small[:count]
-            return small.tobytes() if self._read_cached(file, small, offset) == count else None
-        buffer = self._buffers.take(count)
-        return buffer if self._read_cached(file, buffer, offset) == count else None
+        if count > SMALL_BYTES:
+            buffer = self._buffers.take(count)
+            return buffer if self._read_cached(file, [buffer], offset) == count else None
+        small = self._small
+        if count != small[0].nbytes:
+            small = self._small = [self._small_room[:count]]
+        return small[0].tobytes() if self._read_cached(file, small, offset) == count else None
 
     def unread(self, content: ContentId, offset: int, count: int) -> Unread | None:
         file = self._files.get(content)
@@ -125,7 +131,7 @@ class DirectoryContentStore(ContentStore):
         if count <= 0:
             return b""
         buffer = self._buffers.take(count)
-        done = self._read_cached(file, buffer, offset)
+        done = self._read_cached(file, [buffer], offset)
         if done < count:
             rest = memoryview(buffer)[done:]
             await self._in_thread(file, read_fully, file.descriptor, rest, offset + done)
@@ -290,18 +296,16 @@ class DirectoryContentStore(ContentStore):
 
     # What may wait.
 
-    def _read_cached(self, file: OpenFile, buffer: bytearray | memoryview, offset: int) -> int:
+    def _read_cached(self, file: OpenFile, buffers: Sequence[bytearray | memoryview], offset: int) -> int:
         """How many bytes could be had without waiting for the disk."""
-        if _NO_WAITING is None:
-            return os.preadv(file.descriptor, [buffer], offset)
         try:
-            return os.preadv(file.descriptor, [buffer], offset, _NO_WAITING)
+            return os.preadv(file.descriptor, buffers, offset, _NO_WAITING)
         except BlockingIOError:
             return 0
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise store_error(error, f"cannot read below {self._root}") from error
-            return os.preadv(file.descriptor, [buffer], offset)  # tmpfs: always in memory
+            return os.preadv(file.descriptor, buffers, offset)  # tmpfs: always in memory
 
     async def _in_thread(self, file: OpenFile, work: Callable[..., None], *arguments: object) -> None:
         file.hold()

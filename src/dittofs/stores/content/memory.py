@@ -41,6 +41,8 @@ class MemoryContentStore(ContentStore):
 
     def write_now(self, content: ContentId, offset: int, data: Buffer) -> bool:
         file = self._files.get(content)
+        if file is not None and file.replace(offset, data):
+            return True
         grown = (file or _Pages()).growth(offset, len(data))
         if self._used + grown > self._capacity:
             raise StoreFull(f"the memory store is full: {self._used} of {self._capacity} bytes are used")
@@ -121,6 +123,16 @@ class _Pages:
         for number, _, stop in _pieces(offset, count):
             total += max(0, stop - len(self._pages.get(number, b"")))
         return total
+
+    def replace(self, offset: int, data: Buffer) -> bool:
+        """Write over what lies within one page already; False if that is not all."""
+        number, begin = divmod(offset, PAGE_BYTES)
+        stop = begin + len(data)
+        page = self._pages.get(number)
+        if page is None or stop > len(page):
+            return False
+        memoryview(page)[begin:stop] = data  # as in `write`
+        return True
 
     def write(self, offset: int, data: Buffer) -> None:
         view = memoryview(data)
