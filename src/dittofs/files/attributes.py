@@ -44,15 +44,17 @@ def new_inode(
     """The inode of a file made in a directory.  Only root chooses another owner; what others send is passed over, as
     the Linux server does (Irix sends a group with each CREATE)."""
     is_directory = kind is _DIRECTORY
-    mode = wanted.mode
+    mode, size, atime, mtime = wanted.mode, wanted.size, wanted.atime, wanted.mtime
     if mode is None:
         mode = UNSPECIFIED_DIRECTORY_MODE if is_directory else UNSPECIFIED_MODE
-    mode = access.new_mode(identity, directory, mode & MODE_BITS, is_directory=is_directory)
-    user, group = identity.uid, access.new_group(identity, directory)
+    mode &= MODE_BITS
+    user, group = identity.uid, identity.gid
+    if directory.mode & access.SET_GROUP:
+        group = access.new_group(identity, directory)
+        mode = access.new_mode(identity, directory, mode, is_directory=is_directory)
     if user == 0:
         user = user if wanted.uid is None else wanted.uid
         group = group if wanted.gid is None else wanted.gid
-    size = wanted.size
     if size is None or kind is not _REGULAR:
         size = len(target)
     elif size > MAX_FILE_SIZE:
@@ -65,8 +67,8 @@ def new_inode(
         2 if is_directory else 1,
         size,
         0,
-        now if wanted.atime is None else _moment(wanted.atime, now, now),
-        now if wanted.mtime is None else _moment(wanted.mtime, now, now),
+        now if atime is None else _moment(atime, now, now),
+        now if mtime is None else _moment(mtime, now, now),
         now,
         parent,
         target,

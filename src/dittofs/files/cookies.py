@@ -5,7 +5,6 @@ restarts, and on several servers, without a counter and without a second index.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from hashlib import blake2b
 
 SELF_COOKIE = 1
@@ -17,15 +16,31 @@ END_OF_PLACES = 2**63
 PLACES_REMEMBERED = 16_384
 
 
-def place_function(key: bytes) -> Callable[[bytes], int]:
+class Places:
     """The hash of one share.  It is keyed, so that nobody can prepare names that collide in every share."""
-    keyed = blake2b(key=key, digest_size=8)
 
-    @lru_cache(maxsize=PLACES_REMEMBERED)
-    def place_of(name: bytes) -> int:
-        digest = keyed.copy()
+    __slots__ = ("_keyed", "_known")
+
+    def __init__(self, key: bytes):
+        self._keyed = blake2b(key=key, digest_size=8)
+        self._known: dict[bytes, int] = {}
+
+    def place_of(self, name: bytes) -> int:
+        place = self._known.get(name)
+        return self._hashed(name) if place is None else place
+
+    def _hashed(self, name: bytes) -> int:
+        known = self._known
+        if len(known) >= PLACES_REMEMBERED:
+            known.clear()  # names that are in use come back at one hash each
+        digest = self._keyed.copy()
         digest.update(name)
         place = int.from_bytes(digest.digest(), "big") & (END_OF_PLACES - 1)
-        return place if place >= FIRST_PLACE else place + FIRST_PLACE
+        if place < FIRST_PLACE:
+            place += FIRST_PLACE
+        known[name] = place
+        return place
 
-    return place_of
+
+def place_function(key: bytes) -> Callable[[bytes], int]:
+    return Places(key).place_of
