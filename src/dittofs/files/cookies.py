@@ -26,18 +26,17 @@ class Places:
         self._known: dict[bytes, int] = {}
 
     def place_of(self, name: bytes) -> int:
-        place = self._known.get(name)
-        return self._hashed(name) if place is None else place
-
-    def _hashed(self, name: bytes) -> int:
         known = self._known
-        if len(known) >= PLACES_REMEMBERED:
-            known.clear()  # names that are in use come back at one hash each
+        place = known.get(name)
+        if place is not None:
+            return place
         digest = self._keyed.copy()
         digest.update(name)
         place = int.from_bytes(digest.digest(), "big") & (END_OF_PLACES - 1)
         if place < FIRST_PLACE:
             place += FIRST_PLACE
+        if len(known) >= PLACES_REMEMBERED:
+            known.clear()  # names that are in use come back, at one hash each
         known[name] = place
         return place
 

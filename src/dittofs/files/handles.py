@@ -76,9 +76,10 @@ class HandleCodec:
         return digest.digest()
 
     def _remember(self, file: FileId, handle: bytes) -> None:
+        handles = self._handles
         # Starting afresh when full costs one hash per entry and round; keeping the order of use would cost at each hit.
-        if len(self._handles) >= self._capacity:
-            self._handles.clear()
+        if len(handles) >= self._capacity:
+            handles.clear()
             self._files.clear()
-        self._handles[file] = handle
+        handles[file] = handle
         self._files[handle] = file

@@ -54,7 +54,9 @@ def store(view: View, file: File, inode: Inode) -> File:
 
 
 def _entries_changed(state: DirectoryState, change: EntriesChanged) -> DirectoryState:
-    moment = max(change.now, state.ctime + 1)
+    moment, ctime = change.now, state.ctime
+    if moment <= ctime:
+        moment = ctime + 1
     return DirectoryState(state.links + change.links, state.entries + change.entries, moment, moment)
 
 

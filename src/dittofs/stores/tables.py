@@ -115,7 +115,8 @@ class NamedTable(Table[bytes, R]):
 
 
 class View(Protocol):
-    """What one transaction sees: the store with all earlier transactions and its own writes."""
+    """What one transaction sees: the store with all earlier transactions and its own writes.  A view that names this as
+    its base is called directly where both are compiled."""
 
     @property
     def now(self) -> int:

@@ -15,13 +15,17 @@ from sortedcontainers import SortedList
 from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError
 from dittofs.model.ids import FileId
-from dittofs.stores.tables import Table, all_tables
+from dittofs.stores.tables import Table, View, all_tables
 from dittofs.stores.unchanged import Changes, Trail, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+ORDERED_ANEW = 4
+"""When more than one key in so many has moved, sorting all of them is quicker than moving each."""
 
 
 class _Rows:
@@ -68,13 +72,16 @@ class _Rows:
         """Bring the order up to date: `_moved` says of each key that came or went whether it is in there."""
         moved, self._moved = self._moved, {}
         records, keys = self.records, self._keys
+        if len(moved) * ORDERED_ANEW > len(keys):
+            self._keys = SortedList(records)
+            return
         for key, is_in in moved.items():
             if is_in and key not in records:
                 keys.remove(key)
         keys.update([key for key, is_in in moved.items() if not is_in and key in records])
 
 
-class VolatileView:
+class VolatileView(View):
     """The view of the procedure that is running.  There is one, because procedures do not overlap."""
 
     __slots__ = ("_driver", "_records", "_tables", "effects", "moment", "reads", "undo")

@@ -49,8 +49,11 @@ class _Directory:
 
     def times_of(self, state: DirectoryState) -> bytes:
         if state is not self.state:
+            mtime, ctime = state.mtime, state.ctime
+            changed, changed_rest = time_of(ctime)
+            modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
             self.state = state
-            self.times = _times_of(state.mtime, state.ctime)
+            self.times = pack_times(modified, modified_rest, changed, changed_rest)
         return self.times
 
 
@@ -92,7 +95,7 @@ class AttributeCache:
                 known = self._directories.get(after.id)
                 if known is None or known.inode is not inode:
                     known = self._keep_directory(after.id, inode)
-                times_before = known.times_of(state_before)
+                times_before = known.times if known.state is state_before else known.times_of(state_before)
                 wcc: bytes = pack_directory_wcc_data(
                     1,
                     inode.size,
@@ -154,13 +157,6 @@ def _wcc_attr_words(file: File) -> tuple[int, ...]:
     changed, changed_rest = time_of(ctime)
     modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
     return inode.size, modified, modified_rest, changed, changed_rest
-
-
-def _times_of(mtime: int, ctime: int) -> bytes:
-    changed, changed_rest = time_of(ctime)
-    modified, modified_rest = (changed, changed_rest) if mtime == ctime else time_of(mtime)
-    times: bytes = pack_times(modified, modified_rest, changed, changed_rest)
-    return times
 
 
 def time_of(moment: int) -> tuple[int, int]:
