@@ -17,10 +17,8 @@ TAG_BYTES = 16
 HANDLE_BYTES = 1 + SHARE_BYTES + FILE_BYTES + TAG_BYTES
 HANDLES_REMEMBERED = 32_768
 
-_SHARE = slice(1, 1 + SHARE_BYTES)
-_FILE = slice(1 + SHARE_BYTES, 1 + SHARE_BYTES + FILE_BYTES)
-_SIGNED = slice(0, 1 + SHARE_BYTES + FILE_BYTES)
-_TAG = slice(1 + SHARE_BYTES + FILE_BYTES, HANDLE_BYTES)
+_SHARE_END = 1 + SHARE_BYTES
+_FILE_END = _SHARE_END + FILE_BYTES
 
 
 def share_id_of(handle: bytes) -> ShareId:
@@ -29,7 +27,7 @@ def share_id_of(handle: bytes) -> ShareId:
         raise BadHandle(
             f"{len(handle)} bytes, version {handle[:1].hex() or 'none'}: ours have {HANDLE_BYTES}, version 01"
         )
-    return ShareId(handle[_SHARE])
+    return ShareId(handle[1:_SHARE_END])
 
 
 class HandleCodec:
@@ -61,12 +59,12 @@ class HandleCodec:
         if file is not None:
             return file
         share_id_of(handle)
-        signed = handle[_SIGNED]
+        signed = handle[:_FILE_END]
         if not signed.startswith(self._prefix):
             raise StaleHandle("the handle is one of another share")
-        if not compare_digest(self._tag(signed), handle[_TAG]):
+        if not compare_digest(self._tag(signed), handle[_FILE_END:]):
             raise StaleHandle("the handle was not made by this share")
-        file = FileId(int.from_bytes(handle[_FILE], "big"))
+        file = FileId(int.from_bytes(handle[_SHARE_END:_FILE_END], "big"))
         self._remember(file, bytes(handle))
         return file
 

@@ -126,7 +126,7 @@ def create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> byte
 def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Change:
     how = args.how
     mode = CREATE_MODES[how.discriminant]
-    is_exclusive = how.discriminant is EXCLUSIVE
+    is_exclusive = how.discriminant == EXCLUSIVE
     return namespace.create(
         view,
         visitor.volume.tree,
