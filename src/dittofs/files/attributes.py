@@ -1,5 +1,7 @@
 """Attributes that a client sets, at creation and later: RFC 1813 3.3.2, and who may as POSIX and Linux have it."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from dittofs.files import access
@@ -18,14 +20,14 @@ from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import View
 
-MODE_BITS = 0o7777
-UNSPECIFIED_MODE = 0o600
-UNSPECIFIED_DIRECTORY_MODE = 0o700
+MODE_BITS: Final = 0o7777
+UNSPECIFIED_MODE: Final = 0o600
+UNSPECIFIED_DIRECTORY_MODE: Final = 0o700
 
 # An attribute of an Enum class costs as much as a look-up in a table.
-_REGULAR = FileType.REGULAR
-_DIRECTORY = FileType.DIRECTORY
-_NOW = ServerTime.NOW
+_REGULAR: Final = FileType.REGULAR
+_DIRECTORY: Final = FileType.DIRECTORY
+_NOW: Final = ServerTime.NOW
 
 
 def new_inode(

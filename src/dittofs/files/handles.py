@@ -6,19 +6,20 @@ make one, and a handle names the same file over restarts and renames.
 
 from hashlib import blake2b
 from hmac import compare_digest
+from typing import Final
 
 from dittofs.model.errors import BadHandle, StaleHandle
 from dittofs.model.ids import FileId, ShareId
 
-VERSION = b"\x01"
-SHARE_BYTES = 8
-FILE_BYTES = 8
-TAG_BYTES = 16
-HANDLE_BYTES = 1 + SHARE_BYTES + FILE_BYTES + TAG_BYTES
-HANDLES_REMEMBERED = 32_768
+VERSION: Final = b"\x01"
+SHARE_BYTES: Final = 8
+FILE_BYTES: Final = 8
+TAG_BYTES: Final = 16
+HANDLE_BYTES: Final = 1 + SHARE_BYTES + FILE_BYTES + TAG_BYTES
+HANDLES_REMEMBERED: Final = 32_768
 
-_SHARE_END = 1 + SHARE_BYTES
-_FILE_END = _SHARE_END + FILE_BYTES
+_SHARE_END: Final = 1 + SHARE_BYTES
+_FILE_END: Final = _SHARE_END + FILE_BYTES
 
 
 def share_id_of(handle: bytes) -> ShareId:
@@ -38,7 +39,7 @@ class HandleCodec:
     def __init__(self, share: ShareId, key: bytes, *, capacity: int = HANDLES_REMEMBERED):
         assert len(share) == SHARE_BYTES, "a share id has eight bytes"
         self._prefix = VERSION + share
-        self._keyed = blake2b(key=key, digest_size=TAG_BYTES)
+        self._keyed = blake2b(key=key, digest_size=TAG_BYTES).copy  # which has the key behind it already
         self._capacity = capacity
         self._handles: dict[FileId, bytes] = {}
         self._files: dict[bytes, FileId] = {}
@@ -69,7 +70,7 @@ class HandleCodec:
         return file
 
     def _tag(self, signed: bytes) -> bytes:
-        digest = self._keyed.copy()
+        digest = self._keyed()
         digest.update(signed)
         return digest.digest()
 

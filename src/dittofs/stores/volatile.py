@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sortedcontainers import SortedList
 
@@ -24,7 +24,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-ORDERED_ANEW = 4
+ORDERED_ANEW: Final = 4
 """When more than one key in so many has moved, sorting all of them is quicker than moving each."""
 
 

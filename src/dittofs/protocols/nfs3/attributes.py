@@ -5,6 +5,8 @@ is kept is valid exactly as long as the file still *is* the two records it was m
 changed file has other ones, and nothing has to be thrown away when a file changes.
 """
 
+from typing import Final
+
 from dittofs.files.records import DirectoryState, Inode
 from dittofs.files.values import File, ServerTime, SetAttributes
 from dittofs.protocols.nfs3.packing import (
@@ -17,10 +19,10 @@ from dittofs.protocols.nfs3.packing import (
 )
 from dittofs.protocols.nfs3.types import nfstime3, sattr3, set_atime, set_mtime, time_how
 
-FILES_KEPT = 32_768
-WISHES_KEPT = 4096
-NANOSECONDS = 1_000_000_000
-LATEST = 2**32 * NANOSECONDS - 1
+FILES_KEPT: Final = 32_768
+WISHES_KEPT: Final = 4096
+NANOSECONDS: Final = 1_000_000_000
+LATEST: Final = 2**32 * NANOSECONDS - 1
 
 
 class _Directory:

@@ -7,7 +7,7 @@ transaction driver.  A *waiting* one is a coroutine, for content.
 
 from collections.abc import Callable, Coroutine
 from operator import attrgetter
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from dittofs.clients.host_ids import HostsAt
 from dittofs.files.inodes import load
@@ -30,9 +30,9 @@ from dittofs.shares.share import FlavorRefused, Share
 
 NFS3 = Program("NFS", 100003, 3)
 
-NFS3_OK = nfsstat3.NFS3_OK
+NFS3_OK: Final = nfsstat3.NFS3_OK
 
-VISITORS_KEPT = 8192
+VISITORS_KEPT: Final = 8192
 
 Metadata = TypeVar("Metadata", bound=Callable[..., Any])
 Waiting = TypeVar("Waiting", bound=Callable[..., Coroutine[Any, Any, Any]])
