@@ -102,6 +102,26 @@ def test_what_is_not_kept_is_not_granted_and_what_was_kept_is_not_given_away(tmp
         assert log.count("locks are stored again") == 1
 
 
+def test_a_range_that_is_locked_over_and_over_is_no_exception(tmp_path: Path) -> None:
+    """[KEEP-1]: what the server does again without decoding it is refused, and left unanswered, just the same."""
+    with broken(tmp_path) as world:
+        a, held, spare = world.a, world.file(b"held"), world.file(b"spare")
+        for _ in range(4):
+            assert a.lock(ALICE, held) is GRANTED
+            assert a.unlock(ALICE, held) is GRANTED
+        world.break_disk()
+        assert a.lock(ALICE, held) is NOLOCKS
+        world.mend_disk()
+        assert a.lock(ALICE, held) is GRANTED
+        world.break_disk()
+        unlock = a.transport.send(exchange_of(a.dialect, "UNLOCK"), a.dialect.unlockargs(b"next", a._lock(ALICE, held)))
+        assert world.is_unanswered(unlock, spare)
+        assert world.b.test(BOB, held)[0] is DENIED, "it is held as before"
+        world.mend_disk()
+        assert a.unlock(ALICE, held) is GRANTED
+        assert world.b.lock(BOB, held) is GRANTED
+
+
 def test_a_kill_in_an_outage_finds_what_was_acknowledged_and_nothing_else(tmp_path: Path) -> None:
     """[KEEP-1]"""
     with broken(tmp_path) as world:

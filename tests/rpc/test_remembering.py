@@ -1,13 +1,17 @@
 """Answers that are told again: bounded, per client, and only while their witness stands by them."""
 
 from dittofs.rpc.dispatch import Dispatcher
+from dittofs.rpc.program import Peer
 from dittofs.rpc.remembering import (
     ANSWER_BYTES_MAX,
     QUESTION_BYTES_MAX,
     QUESTIONS_NOTED,
     AnswerMemory,
+    Question,
     Remembered,
+    Repeat,
     Series,
+    question_of,
 )
 from dittofs.rpc.replay import ReplayCache
 
@@ -117,3 +121,46 @@ def test_series_that_breaks_off_is_served_as_any_other_call() -> None:
     series = Series(broken, Anyone(), None, lambda out, value: None)
     assert dispatcher.go_on(series, b"\0\0\0\1", bytes(12)) is None
     assert dispatcher.remembered == 0
+
+
+class Nobody:
+    """Does nothing more than once."""
+
+    hold = None
+
+    def again(self) -> bool:
+        return False
+
+
+def repeat() -> Repeat:
+    return Repeat(Nobody(), before=b"before", cookie_bytes=8, tail=b"tail", counts=None, status="granted")
+
+
+def peer(port: int) -> Peer:
+    return Peer(address="192.0.2.1", port=port, local_address="192.0.2.9", transport="tcp", is_loopback=False)
+
+
+def test_a_question_is_found_without_its_cookie_and_transaction_id() -> None:
+    record = b"xid.head\0\0\0\4cookrest"
+    found = question_of(record, 8, 4)
+    assert found == Question(b"headrest", b"\0\0\0\4cook", 8)
+    assert question_of(b"xid.head\0\0\0\3coo\0rest", 8, 3) is None, "what is padded is not told back"
+
+
+def test_repeats_are_of_one_connection_and_bounded_over_all() -> None:
+    memory = AnswerMemory(limit=4)
+    peers = [peer(port) for port in range(3)]
+    kept = [memory.repeats_of(each) for each in peers]
+    for number in range(20):
+        question = Question(b"%d" % number, b"\0\0\0\4cook", 84)
+        memory.keep_repeat(peers[number % 2], question, repeat())
+        assert question.text in kept[number % 2].by_question
+        assert 0 < len(memory) <= 4
+    assert not kept[2].by_question
+    assert (kept[0].args_at, kept[0].rest_at, kept[0].cookie_length) == (84, 92, b"\0\0\0\4")
+    memory.end(peers[0])
+    memory.end(peers[1])
+    assert len(memory) == 0
+    memory.keep_repeat(peers[0], Question(b"late", b"\0\0\0\0", 84), repeat())
+    memory.keep_repeat(peers[2], Question(bytes(QUESTION_BYTES_MAX + 1), b"\0\0\0\0", 84), repeat())
+    assert len(memory) == 0

@@ -332,25 +332,6 @@ def test_the_same_bytes_at_the_end_are_decoded_once() -> None:
     assert decode_exactly(remembering, third).tail == when(1, 3)
 
 
-@struct
-class remembering_before_a_word:
-    what: Annotated[when, Remembered(behind=4)]
-    number: uint32
-
-
-def test_what_is_remembered_may_have_something_behind_it_and_is_known_in_every_message() -> None:
-    first = decode_exactly(remembering, encoded(remembering, remembering(b"a", when(21, 22))))
-    for number in (1, 2):
-        message = remembering_before_a_word(when(21, 22), number)
-        decoded = decode_exactly(remembering_before_a_word, encoded(remembering_before_a_word, message))
-        assert decoded == message
-        assert decoded.what is first.tail
-    whole = encoded(remembering_before_a_word, remembering_before_a_word(when(23, 24), 5))
-    for length in range(len(whole)):
-        with pytest.raises(XdrError):
-            decode_exactly(remembering_before_a_word, whole[:length])
-
-
 def test_what_is_cut_short_or_has_more_behind_it_is_not_remembered() -> None:
     whole = encoded(remembering, remembering(b"a", when(7, 8)))
     value, end = codec_of(remembering).decode(whole + b"more", 0)

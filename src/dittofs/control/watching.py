@@ -141,7 +141,6 @@ class LockWatch:
         self, request: Acquire | Reserve | None, outcome: object | None, effects: Sequence[Effect], now: float
     ) -> None:
         if len(effects) == 1 and self._is_usual(request, outcome, effects[0], now):
-            self.changes += 1
             return
         if request is not None:
             self._asked(request, outcome, now)
@@ -161,16 +160,23 @@ class LockWatch:
                 return False
             if outcome.queued_at is not None:
                 return False
-            lock: Lock = effect.lock  # type: ignore[union-attr]
-            self._usual(lock).granted.value += 1
+            self.taken(effect.lock)  # type: ignore[union-attr]
             return True
         if kind is not Forget or request is not None or effect.reason is not EXPLICIT:  # type: ignore[union-attr]
             return False
-        lock = effect.lock  # type: ignore[union-attr]
+        self.given_back(effect.lock, now)  # type: ignore[union-attr]
+        return True
+
+    def taken(self, lock: Lock) -> None:
+        self._usual(lock).granted.value += 1
+        self.changes += 1
+
+    def given_back(self, lock: Lock, now: float) -> None:
         usual = self._usual(lock)
         usual.released.value += 1
-        usual.held.observe(max(0.0, now - lock.acquired_at))
-        return True
+        seconds = now - lock.acquired_at
+        usual.held.observe(max(0.0, seconds))
+        self.changes += 1
 
     def _usual(self, lock: Lock) -> _Usual:
         mode, share = lock.mode, lock.file.share

@@ -74,7 +74,7 @@ class Commits:
             if kind is Save or kind is Forget:
                 lock: Lock = effect.lock  # type: ignore[union-attr]
                 if lock.file == file:
-                    return self._write_one(file, lock.id, lock if kind is Save else None)
+                    return self.write_one(file, lock.id, lock if kind is Save else None)
         hold: Hold | None = None
         has_notices: bool | None = None
         about = file or _first_file(effects)
@@ -91,12 +91,12 @@ class Commits:
                 hold.when_settled(lambda error: self._tell(effects, error))
         return hold
 
-    def _write_one(self, file: FileRef, number: LockId, lock: Lock | None) -> Hold | None:
+    def write_one(self, file: FileRef, number: LockId, lock: Lock | None) -> Hold | None:
         """One record of the file: what nearly every call brings."""
         records = self.records[file.share]
         hold = records.write_one((records.shares[file.share], file.file, number), lock)
         if hold is None:
-            return self.undurable.get(file)
+            return self.undurable.get(file) if self.undurable else None
         self._under_way(records, hold).files.add(file)
         self.undurable[file] = hold
         return hold

@@ -23,7 +23,7 @@ from dittofs.locks.spans import Span, gaps
 from dittofs.locks.state import LockState, Turn
 from dittofs.locks.values import Acquire, Lock, Mode
 from dittofs.locks.waiting import Waiter, explained, queued
-from dittofs.model.ids import ClientId, FileRef
+from dittofs.model.ids import ClientId, FileRef, LockId
 
 
 def take_free(state: LockState, request: Acquire, now: float) -> Lock | None:
@@ -31,26 +31,27 @@ def take_free(state: LockState, request: Acquire, now: float) -> Lock | None:
     beside which its owner has no other.  Nothing goes on after that, so it needs no turn.  None, and nothing changed,
     for any other request."""
     holdings = state.holdings
+    ref, wanted = request.file, request.owner
     start, end = request.span
-    file, client = holdings.files.get(request.file), holdings.clients.get(request.owner.client)
-    owner = None if client is None else client.owners.get(request.owner.id)
-    if request.reclaim or state.grace.is_open(request.file.share) or (request.wait and len(state.remembered)):
+    file, client = holdings.files.get(ref), holdings.clients.get(wanted.client)
+    owner = None if client is None else client.owners.get(wanted.id)
+    if request.reclaim or ref.share in state.grace.periods or (request.wait and len(state.remembered)):
         return None
     if client is not None and client.is_silent:
         return None
     if file is not None:
         if file.queue is not None or file.is_taken(start, end, request.mode):
             return None
-        if owner is not None and (owner.tickets is not None or owner.is_beside(file.ref, start, end)):
+        if owner is not None and (owner.tickets is not None or owner.is_beside(ref, start, end)):
             return None
     elif owner is not None and owner.tickets is not None:
         return None
     if not state.has_room(file, client):
         return None
     if file is None:
-        file = holdings.file(request.file)
+        file = holdings.file(ref)
     if owner is None:
-        owner = holdings.owner(request.owner)
+        owner = holdings.owner(wanted)
     lock = _new_lock(state, file, owner, start, end, now, request)
     holdings.add(file, owner, lock)
     return lock
@@ -180,8 +181,10 @@ def _combined(state: LockState, file: FileState, owner: OwnerState, change: Chan
 def _new_lock(
     state: LockState, file: FileState, owner: OwnerState, start: int, end: int, acquired_at: float, request: Acquire
 ) -> Lock:
+    number = state.next_lock_id
+    state.next_lock_id = number + 1
     return Lock(
-        state.new_lock_id(),
+        LockId(number),
         file.ref,
         owner.owner,
         start,

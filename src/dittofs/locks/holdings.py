@@ -165,8 +165,13 @@ class FileState:
 
     def is_taken(self, start: int, end: int, mode: Mode) -> bool:
         """Does anything conflict with such a range, whoever has it?"""
-        if self.exclusive is not None and is_overlapped(self.exclusive, start, end):
-            return True
+        bag = self.exclusive
+        if bag is not None:
+            if type(bag) is SpanTree:
+                if bag.is_overlapped(start, end):
+                    return True
+            elif is_overlapped(bag, start, end):
+                return True
         return mode is EXCLUSIVE and self.shared is not None and is_overlapped(self.shared, start, end)
 
     def blocking(self, start: int, end: int, mode: Mode, owner: Owner | None) -> Iterator[Lock]:
@@ -263,7 +268,11 @@ class Holdings:
         assert lock.owner is owner.owner, "a lock refers to its owner's one value"
         mode = lock.mode
         if mode is EXCLUSIVE:
-            file.exclusive = added(file.exclusive, lock)
+            bag = file.exclusive
+            if type(bag) is SpanTree:
+                bag.add(lock)
+            else:
+                file.exclusive = added(bag, lock)
             file.counts.exclusive += 1
         elif mode is SHARED:
             file.shared = added(file.shared, lock)
@@ -280,7 +289,11 @@ class Holdings:
     def remove(self, file: FileState, owner: OwnerState, lock: Lock) -> None:
         mode = lock.mode
         if mode is EXCLUSIVE:
-            file.exclusive = removed(file.exclusive, lock)
+            bag = file.exclusive
+            if type(bag) is SpanTree and bag.count > 2:
+                bag.remove(lock)
+            else:
+                file.exclusive = removed(bag, lock)
             file.counts.exclusive -= 1
         elif mode is SHARED:
             file.shared = removed(file.shared, lock)

@@ -61,6 +61,12 @@ class TicketListener(Protocol):
 class LockWatcher(Protocol):
     """Metrics and logs.  It is called at once, in order, and must not raise."""
 
+    def taken(self, lock: Lock) -> None:
+        """As `decided` of a request that was granted at once, which made this lock and changed nothing else."""
+
+    def given_back(self, lock: Lock, now: float) -> None:
+        """As `decided` of a release, which took this lock and changed nothing else."""
+
     def decided(
         self, request: Acquire | Reserve | None, outcome: object | None, effects: Sequence[Effect], now: float
     ) -> None: ...
@@ -181,6 +187,18 @@ class LockService:
             self._arm()
         return outcome, self._done(request, outcome, effects, file, now)
 
+    def take_free(self, request: Acquire, now: float) -> tuple[bool, Hold | None]:
+        """Take a range that nothing and nobody is concerned by, as most are; the request has been made before, of a
+        share that this server decides about alone.  False, and nothing done, if it has to be decided as any other."""
+        if self._doubtful:
+            return False, None
+        lock = self._table.take_free(request, now)
+        if lock is None:
+            return False, None
+        for watcher in self.watchers:
+            watcher.taken(lock)
+        return True, self._commits.write_one(request.file, lock.id, lock)
+
     async def test(self, file: FileRef, owner: Owner, span: Span, mode: Mode) -> Lock | None:
         if file.share in self._shared:
             await self._agreement.catch_up(file)
@@ -202,6 +220,18 @@ class LockService:
         now = self._offset + self._monotonic()
         outcome, effects = self._table.release(file, owner, span, now)
         return outcome, self._done(None, outcome, effects, file, now)
+
+    def give_back_alone(self, file: FileRef, owner: Owner, span: Span) -> tuple[bool, Hold | None]:
+        """The way back from `take_free`."""
+        if self._doubtful:
+            return False, None
+        lock = self._table.give_back_alone(file, owner, span)
+        if lock is None:
+            return False, None
+        now = self._offset + self._monotonic()
+        for watcher in self.watchers:
+            watcher.given_back(lock, now)
+        return True, self._commits.write_one(file, lock.id, None)
 
     async def cancel(self, file: FileRef, owner: Owner, span: Span, mode: Mode) -> tuple[Cancelled, Hold | None]:
         if file.share in self._shared:

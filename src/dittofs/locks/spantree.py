@@ -63,41 +63,47 @@ class _Leaf(Generic[T]):
     def size(self) -> int:
         return len(self.items)
 
-    def add(self, item: T, key: Key) -> "_Leaf[T] | None":
+    def add(self, item: T) -> "_Leaf[T] | None":
         """The new right neighbour, if this one became too full."""
         items, starts, reach = self.items, self.starts, self.reach
-        start, number = key
+        start, end = item.start, item.end
         index = bisect_right(starts, start)
-        while index and starts[index - 1] == start and items[index - 1].id > number:
+        while index and starts[index - 1] == start and items[index - 1].id > item.id:
             index -= 1
+        so_far = reach[index - 1] if index else 0
         items.insert(index, item)
         starts.insert(index, start)
-        end = item.end
-        reach.insert(index, max(end, reach[index - 1]) if index else end)
-        for later in range(index + 1, len(reach)):
-            if reach[later] >= end:
-                break
+        reach.insert(index, max(so_far, end))
+        count, later = len(items), index + 1
+        while later < count and reach[later] < end:
             reach[later] = end
-        if len(items) <= FANOUT:
+            later += 1
+        if count <= FANOUT:
             return None
         middle = _where_to_split(index)
         right = _Leaf(items[middle:])
         del items[middle:], starts[middle:], reach[middle:]
         return right
 
-    def remove(self, key: Key) -> None:
-        items, reach = self.items, self.reach
-        index = bisect_left(self.starts, key[0])
-        while items[index].id != key[1]:
+    def remove(self, item: T) -> None:
+        items, starts, reach = self.items, self.starts, self.reach
+        start, end, number = item.start, item.end, item.id
+        index = bisect_left(starts, start)
+        while items[index].id != number:
             index += 1
-        assert items[index].start == key[0], "what is removed must be in the tree"
-        del items[index], self.starts[index], reach[index]
+        assert starts[index] == start, "what is removed must be in the tree"
+        del items[index], starts[index], reach[index]
         so_far = reach[index - 1] if index else 0
-        for later in range(index, len(items)):
-            so_far = max(so_far, items[later].end)
-            if reach[later] == so_far:
-                break
-            reach[later] = so_far
+        if so_far >= end:
+            return
+        # Where the others reach no farther than it did, they may have been told so because of it.
+        count = len(items)
+        while index < count and reach[index] == end:
+            so_far = max(so_far, items[index].end)
+            if so_far == end:
+                return
+            reach[index] = so_far
+            index += 1
 
     def absorb(self, right: "_Leaf[T]") -> None:
         end = self.end
@@ -150,11 +156,11 @@ class _Branch(Generic[T]):
     def size(self) -> int:
         return len(self.nodes)
 
-    def add(self, item: T, key: Key) -> "_Branch[T] | None":
+    def add(self, item: T) -> "_Branch[T] | None":
         """The new right neighbour, if this one became too full."""
-        index = max(bisect_right(self.keys, key) - 1, 0)
+        index = max(bisect_right(self.keys, (item.start, item.id)) - 1, 0)
         node = self.nodes[index]
-        right = node.add(item, key)
+        right = node.add(item)
         self._set_key(index, node.first())
         if right is not None:
             self.nodes.insert(index + 1, right)
@@ -191,10 +197,10 @@ class _Branch(Generic[T]):
         self._measure()
         return right
 
-    def remove(self, key: Key) -> None:
-        index = max(bisect_right(self.keys, key) - 1, 0)
+    def remove(self, item: T) -> None:
+        index = max(bisect_right(self.keys, (item.start, item.id)) - 1, 0)
         node = self.nodes[index]
-        node.remove(key)
+        node.remove(item)
         if node.size() == 0:
             del self.nodes[index], self.keys[index], self.starts[index], self.ends[index]
             self._measure()
@@ -269,16 +275,17 @@ class SpanTree(Generic[T]):
 
     def add(self, item: T) -> None:
         root = self._root
-        right = root.add(item, (item.start, item.id))
+        right = root.add(item)
         if right is not None:
             self._root = _Branch([root, right])
         self.count += 1
 
     def remove(self, item: T) -> None:
-        self._root.remove((item.start, item.id))
+        root = self._root
+        root.remove(item)
         self.count -= 1
-        while isinstance(self._root, _Branch) and len(self._root.nodes) == 1:
-            self._root = self._root.nodes[0]
+        while isinstance(root, _Branch) and len(root.nodes) == 1:
+            root = self._root = root.nodes[0]
 
     def overlapping(self, start: int, end: int) -> Iterable[T]:
         """Goes straight down while there is one way only: a generator per level would cost more than the search."""

@@ -63,13 +63,27 @@ class LockTable:
         checked(request.span)
         if request.mode is Mode.RESERVATION:
             raise ValueError("a reservation is taken with reserve(), not with acquire()")
-        lock = deciding.take_free(self._state, request, now)
+        lock = self.take_free(request, now)
         if lock is not None:
             return Granted(lock), [Save(lock)]
         turn = Turn(now)
         decide = deciding.reclaim if request.reclaim else deciding.acquire
         outcome = decide(self._state, turn, request)
         return outcome, self._state.finish(turn)
+
+    def take_free(self, request: Acquire, now: float) -> Lock | None:
+        """Take a range if nothing and nobody is concerned by that, as most are: what there is to do is one `Save`.
+        None, and nothing changed, if not.  The span has been seen by `acquire` before."""
+        return deciding.take_free(self._state, request, now)
+
+    def give_back_alone(self, file: FileRef, owner: Owner, span: Span) -> Lock | None:
+        """The way back: all of one lock, and what there is to do is one `Forget`."""
+        state = self._state
+        known = state.holdings.known_owner(owner)
+        held = state.holdings.files.get(file)
+        if known is None or held is None:
+            return None
+        return deciding.give_back_alone(state, held, known, span)
 
     def test(self, file: FileRef, owner: Owner, span: Span, mode: Mode) -> Lock | None:
         """The lock that would be in the way of this range, at this moment."""

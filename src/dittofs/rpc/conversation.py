@@ -8,10 +8,11 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from dittofs.model.errors import FileError
 from dittofs.rpc.dispatch import Dispatcher
-from dittofs.rpc.program import Peer
+from dittofs.rpc.program import Hold, Peer
 from dittofs.rpc.records import LAST_FRAGMENT, RecordError, mark_of
-from dittofs.rpc.remembering import SERIES_BYTES, AllSeries, Answers, Series
+from dittofs.rpc.remembering import SERIES_BYTES, AllSeries, Answers, Repeat, Repeats, Series
 from dittofs.xdr.types import Chunks
 
 LARGE_ANSWER: Final = 16 * 1024
@@ -28,6 +29,29 @@ SHORTEST_CALL: Final = 40
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
+class _Held:
+    """Answers of one turn that wait for one batch: one call back for all of them."""
+
+    __slots__ = ("_conversation", "arrived", "hold", "records", "repeats", "replies")
+
+    def __init__(self, conversation: "Conversation", hold: Hold, arrived: float):
+        self._conversation = conversation
+        self.hold = hold
+        self.arrived = arrived
+        self.repeats: list[Repeat] = []
+        self.records: list[bytes] = []
+        """The calls, for those who would have to tell of an error."""
+        self.replies: list[bytes] = []
+
+    def add(self, repeat: Repeat, record: bytes, reply: bytes) -> None:
+        self.repeats.append(repeat)
+        self.records.append(record)
+        self.replies.append(reply)
+
+    def settled(self, error: FileError | None) -> None:
+        self._conversation.settle(self, error)
+
+
 class Conversation:
     """One peer's calls.  `on_late` is told of an answer that comes after its call was served, `on_full_hands` when
     there is enough to be sent at once: memory that the socket has taken can be used again while it is in the caches."""
@@ -36,10 +60,12 @@ class Conversation:
         "_answers",
         "_dispatcher",
         "_has_large",
+        "_held",
         "_max_record",
         "_max_unanswered",
         "_on_full_hands",
         "_on_late",
+        "_repeats",
         "_series",
         "_unsent",
         "is_full",
@@ -63,6 +89,9 @@ class Conversation:
         self._dispatcher = dispatcher
         self._answers: Answers = dispatcher.memory.of(peer.address)
         self._series: AllSeries = dispatcher.memory.series_of(peer.address)
+        self._held: _Held | None = None
+        """The answers of this turn that wait for the newest batch."""
+        self._repeats: Repeats = dispatcher.memory.repeats_of(peer)
         self._on_late = on_late
         self._on_full_hands = on_full_hands
         self._max_record = max_record
@@ -84,7 +113,7 @@ class Conversation:
         or has several fragments, or came when too much was owed already.  Raises RecordError, XdrError."""
         end = len(data)
         answers, dispatcher, out = self._answers, self._dispatcher, self.out
-        all_series = self._series
+        all_series, repeats = self._series, self._repeats
         while end - position >= 4 and not self.is_full:
             mark: int = _unpack_mark(data, position)[0]
             length = mark - LAST_FRAGMENT
@@ -98,6 +127,15 @@ class Conversation:
             if length < SHORTEST_CALL:  # nothing that could be known
                 self.serve(data[start:stop])
                 continue
+            if repeats.args_at:
+                args_at, rest_at = start + repeats.args_at, start + repeats.rest_at
+                repeat = repeats.by_question.get(data[start + 4 : args_at] + data[rest_at:stop])
+                if (
+                    repeat is not None
+                    and data[args_at : args_at + 4] == repeats.cookie_length
+                    and self._repeat(repeat, data, start, args_at, rest_at, stop)
+                ):
+                    continue
             known = answers.get(data[start + 4 : stop])
             if known is not None and known.witness.is_unchanged():
                 dispatcher.count_remembered(known.counts)
@@ -112,6 +150,57 @@ class Conversation:
                 if series is None or not self._go_on(series, data[start : start + 4], data[stop - SERIES_BYTES : stop]):
                     self.serve(data[start:stop])
         return position
+
+    def _repeat(self, repeat: Repeat, data: bytes, start: int, args_at: int, rest_at: int, stop: int) -> bool:
+        """Do once more what was asked before with another cookie, if it comes out as before."""
+        doing = repeat.doing
+        if not doing.again():
+            return False
+        self.served += 1
+        hold = doing.hold
+        if hold is None:
+            self._dispatcher.count_repeated(repeat)
+            out = self.out
+            out.append(repeat.mark)
+            out.append(data[start : start + 4])
+            out.append(repeat.before)
+            out.append(data[args_at:rest_at])
+            out.append(repeat.tail)
+            if len(out) > UNSENT_PIECES:
+                self._on_full_hands()
+            return True
+        reply = data[start : start + 4] + repeat.before + data[args_at:rest_at] + repeat.tail
+        self._hold(hold, repeat, data[start:stop], reply)
+        return True
+
+    def _hold(self, hold: Hold, repeat: Repeat, record: bytes, reply: bytes) -> None:
+        """Keep the answer until what it tells of is durable, together with the others of this turn."""
+        self.unanswered += 1
+        if self.unanswered >= self._max_unanswered:
+            self.is_full = True
+        held, arrived = self._held, self._dispatcher.arrived
+        if held is None or held.hold is not hold or held.arrived != arrived:
+            held = self._held = _Held(self, hold, arrived)
+            held.add(repeat, record, reply)
+            hold.when_settled(held.settled)  # last: it may be settled already
+        else:
+            held.add(repeat, record, reply)
+
+    def settle(self, held: "_Held", error: FileError | None) -> None:
+        """Answers that were held leave, or those that tell why they cannot."""
+        if self._held is held:
+            self._held = None
+        self.unanswered -= len(held.repeats)
+        if error is None:
+            self._dispatcher.count_held(held.repeats, held.arrived)
+            replies: list[Chunks | None] = [[reply] for reply in held.replies]
+        else:
+            replies = [self._dispatcher.fail_repeated(record, self.peer, error) for record in held.records]
+        if self.is_open:
+            for reply in replies:
+                if reply is not None:
+                    self._frame(reply)
+        self._on_late()
 
     def _go_on(self, series: Series, xid: bytes, rest: bytes) -> bool:
         reply = self._dispatcher.go_on(series, xid, rest)
@@ -166,4 +255,5 @@ class Conversation:
 
     def close(self) -> None:
         self.is_open = False
+        self._dispatcher.memory.end(self.peer)
         self.out = []

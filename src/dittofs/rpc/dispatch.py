@@ -6,7 +6,7 @@ stepped once at once, and becomes a task only if it really has to wait.
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -27,7 +27,16 @@ from dittofs.rpc.messages import (
     refused_credentials,
 )
 from dittofs.rpc.program import AuthenticationRefused, Call, MustWait, NoAnswer, Peer, Procedure, Program
-from dittofs.rpc.remembering import SERIES_BYTES, AnswerMemory, Answers, Remembered, Series
+from dittofs.rpc.remembering import (
+    SERIES_BYTES,
+    AnswerMemory,
+    Answers,
+    Remembered,
+    Repeat,
+    Series,
+    Witness,
+    question_of,
+)
 from dittofs.rpc.replay import Begun, Key, ReplayCache
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
@@ -41,7 +50,10 @@ Deliver = Callable[[Chunks | None], None]
 
 HEADS_KEPT: Final = 4096
 
-_credential_length: Final = struct.Struct(">I").unpack_from
+_word_at: Final = struct.Struct(">I").unpack_from
+
+RESULT_AT: Final = 4 + len(SUCCESS_TAIL)
+"""Where the result of an answer begins."""
 
 
 class _Entry:
@@ -54,6 +66,7 @@ class _Entry:
         "encode_failure",
         "failure",
         "handler",
+        "has_cookie",
         "is_async",
         "is_lasting",
         "is_replayed",
@@ -74,6 +87,7 @@ class _Entry:
         self.handler = procedure.handler
         self.is_async = procedure.is_async
         self.is_lasting = procedure.is_lasting
+        self.has_cookie = procedure.has_cookie
         self.is_replayed = procedure.is_replayed
         self.is_replayed_over_udp = procedure.is_replayed_over_udp
         self.services = services
@@ -170,7 +184,7 @@ class Dispatcher:
         """
         # A client's calls of one procedure begin alike, but for the xid: what was found once is found by those bytes.
         try:
-            (length,) = _credential_length(record, CREDENTIAL_START + 4)
+            (length,) = _word_at(record, CREDENTIAL_START + 4)
         except struct.error:
             length = 0
         position = CREDENTIAL_START + 16 + (length + 3 & ~3)
@@ -193,6 +207,11 @@ class Dispatcher:
         call = Call(bytes(record[:4]), peer, credentials, entry.services)
         if entry.is_lasting and answers is not None:
             call.is_asked_again = self.memory.is_asked_again(bytes(record[4:]))
+        elif entry.has_cookie and answers is not None:
+            question = question_of(bytes(record), position, len(arguments.cookie))
+            if question is not None:
+                call.question = question
+                call.is_asked_again = self.memory.is_asked_again(question.text)
         if entry.is_replayed or (entry.is_replayed_over_udp and peer.transport == "udp"):
             reply = self._serve_once(entry, record, call, arguments, deliver)
         elif entry.is_async:
@@ -205,13 +224,25 @@ class Dispatcher:
                 self._in_batch.append(counts)
             counts.in_batch += 1
             if answers is not None and call.witness is not None:
-                if call.again is None:
-                    tail = b"".join(reply)[4:]
-                    self.memory.keep(answers, bytes(record[4:]), Remembered(tail, call.witness, counts))
-                elif end == len(record):
-                    series = Series(call.again, call.witness, counts, entry.encode)
-                    self.memory.keep_series(peer.address, bytes(record[4:-SERIES_BYTES]), series)
+                self._keep_answer(entry, record, end, call, call.witness, reply, answers)
         return reply
+
+    def _keep_answer(
+        self,
+        entry: _Entry,
+        record: bytes | memoryview,
+        end: int,
+        call: Call,
+        witness: Witness,
+        reply: Chunks,
+        answers: Answers,
+    ) -> None:
+        """It may be told again, or leads on to the next ones."""
+        if call.again is None:
+            self.memory.keep(answers, bytes(record[4:]), Remembered(b"".join(reply)[4:], witness, entry.counts))
+        elif end == len(record):
+            series = Series(call.again, witness, entry.counts, entry.encode)
+            self.memory.keep_series(call.peer.address, bytes(record[4:-SERIES_BYTES]), series)
 
     def _read_head(self, record: bytes | memoryview) -> tuple[tuple[_Entry, Credentials], int]:
         """What a call asks for, and where its arguments are.  Raises CallRefused with the answer if it gets none."""
@@ -246,7 +277,10 @@ class Dispatcher:
         if entry.success_status_of is None:
             entry.counts.ok += 1
         else:
-            entry.counts.count(entry.success_status_of(result))
+            status = entry.success_status_of(result)
+            entry.counts.count(status)
+            if call.doing is not None:
+                self._keep_doing(entry, call, out, status)
         return out
 
     def _error_reply(self, entry: _Entry, call: Call, arguments: Any, error: Exception) -> Chunks | None:
@@ -276,6 +310,46 @@ class Dispatcher:
         if version not in versions:
             return accepted(xid, accept_stat.PROG_MISMATCH, mismatch=mismatch_info(min(versions), max(versions)))
         return accepted(xid, accept_stat.PROC_UNAVAIL)
+
+    # Calls that come again with another cookie.
+
+    def _keep_doing(self, entry: _Entry, call: Call, out: Chunks, status: str) -> None:
+        """The same question may be asked again: keep who can do what it asks, and what it is answered with."""
+        question, doing = call.question, call.doing
+        if question is None or doing is None:
+            return
+        cookie_bytes = len(question.cookie)
+        tail = b"".join(out)[RESULT_AT + cookie_bytes :]
+        repeat = Repeat(
+            doing, before=SUCCESS_TAIL, cookie_bytes=cookie_bytes, tail=tail, counts=entry.counts, status=status
+        )
+        self.memory.keep_repeat(call.peer, question, repeat)
+
+    def count_repeated(self, repeat: Repeat) -> None:
+        """What it asks was done once more, and is answered at once."""
+        counts = repeat.counts
+        counts.count(repeat.status)
+        if not counts.in_batch:
+            self._in_batch.append(counts)
+        counts.in_batch += 1
+
+    def count_held(self, repeats: Sequence[Repeat], arrived: float) -> None:
+        """The same of some whose answers had to wait since then."""
+        seconds = self._clock() - arrived
+        for repeat in repeats:
+            repeat.counts.count(repeat.status)
+            repeat.counts.durations.observe(seconds)
+
+    @property
+    def arrived(self) -> float:
+        """When what is being served now has arrived."""
+        return self._arrived
+
+    def fail_repeated(self, record: bytes, peer: Peer, error: FileError) -> Chunks | None:
+        """What it asks was done once more, and that was lost."""
+        (entry, credentials), position = self._read_head(record)
+        call = Call(record[:4], peer, credentials, entry.services)
+        return self._error_reply(entry, call, entry.decode(record, position)[0], error)
 
     # Answers that come later.
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from dittofs.model.errors import FileError
 from dittofs.rpc.credentials import Credentials
-from dittofs.rpc.remembering import Again, Witness
+from dittofs.rpc.remembering import Again, Doing, Question, Witness
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -69,9 +69,22 @@ class Hold(Protocol):
 class Call:
     """One call under way.  `xid` is as it stood in the call, `services` what the server bound to the program; a handler
     whose answer must not leave yet sets `hold`.  If `is_asked_again`, a lasting answer is worth a `witness`;
-    with `again` beside it the witness is for the next calls that are the same up to their last bytes."""
+    with `again` beside it the witness is for the next calls that are the same up to their last bytes.  Where the
+    arguments begin with a cookie, it says that the same question has come before with another one, and is worth a
+    `doing`."""
 
-    __slots__ = ("again", "credentials", "hold", "is_asked_again", "peer", "services", "witness", "xid")
+    __slots__ = (
+        "again",
+        "credentials",
+        "doing",
+        "hold",
+        "is_asked_again",
+        "peer",
+        "question",
+        "services",
+        "witness",
+        "xid",
+    )
 
     def __init__(self, xid: bytes, peer: Peer, credentials: Credentials, services: Any):
         self.xid = xid
@@ -82,6 +95,8 @@ class Call:
         self.is_asked_again = False
         self.witness: Witness | None = None
         self.again: Again | None = None
+        self.question: Question | None = None
+        self.doing: Doing | None = None
 
 
 class Procedure:
@@ -91,6 +106,7 @@ class Procedure:
         "arguments",
         "failure",
         "handler",
+        "has_cookie",
         "is_async",
         "is_lasting",
         "is_replayed",
@@ -112,6 +128,7 @@ class Procedure:
         is_replayed: bool,
         is_replayed_over_udp: bool,
         is_lasting: bool,
+        has_cookie: bool,
         success: int | None,
     ):
         self.number = number
@@ -123,6 +140,7 @@ class Procedure:
         self.is_replayed = is_replayed
         self.is_replayed_over_udp = is_replayed or is_replayed_over_udp
         self.is_lasting = is_lasting
+        self.has_cookie = has_cookie
         self.success = success
         self.is_async = inspect.iscoroutinefunction(handler)
 
@@ -146,11 +164,13 @@ class Program:
         is_replayed: bool = False,
         is_replayed_over_udp: bool = False,
         is_lasting: bool = False,
+        has_cookie: bool = False,
         success: int | None = None,
     ) -> Callable[[Handler], Handler]:
         """Register a handler.  `is_replayed` marks a procedure that must not run twice for one call [NFS-5]:
         a retransmission gets the first answer; with `is_replayed_over_udp` only that of a datagram, which may be late
-        and overtaken by newer calls.  `is_lasting` says that the handler can have a witness for its answer (`Call`).
+        and overtaken by newer calls.  `is_lasting` says that the handler can have a witness for its answer (`Call`),
+        `has_cookie` that arguments and result begin with an opaque that is only given back.
         With `success` the result is a union, and the handler returns the arm of that discriminant instead of the union.
         `arguments` and `result` are XDR declarations, or None for void."""
 
@@ -165,6 +185,7 @@ class Program:
                 is_replayed=is_replayed,
                 is_replayed_over_udp=is_replayed_over_udp,
                 is_lasting=is_lasting,
+                has_cookie=has_cookie,
                 success=success,
             )
             return handler

@@ -7,13 +7,19 @@ something changes.  Only what is asked a second time is kept: who walks over a m
 
 Who reads a file asks for one piece after the other.  Of such a series is kept what its questions have in common, and
 who can answer the next one.
+
+Some questions begin with a cookie, which the answer only gives back, and ask for a change: a lock, say.  Such a change
+is never told again, but done again; what is kept is who can do it, found by all of the question but the cookie.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from dittofs.rpc.records import mark_of
 from dittofs.xdr.types import Chunks
+
+if TYPE_CHECKING:
+    from dittofs.rpc.program import Hold, Peer
 
 QUESTION_BYTES_MAX: Final = 512
 ANSWER_BYTES_MAX: Final = 1024
@@ -60,6 +66,67 @@ class Series:
         self.encode = encode
 
 
+class Doing(Protocol):
+    """Who can do once more what was asked."""
+
+    hold: "Hold | None"
+    """What the answer to the last time has to wait for."""
+
+    def again(self) -> bool:
+        """Do it, if it comes out as it did when this was kept; False, and nothing done, if the question has to be asked
+        as any other."""
+
+
+class Question(NamedTuple):
+    """A call whose arguments begin with a cookie."""
+
+    text: bytes
+    """Without the transaction id, and without the cookie."""
+    cookie: bytes
+    """As it is encoded, its length in front."""
+    args_at: int
+    """Where it stood."""
+
+
+def question_of(record: bytes, args_at: int, cookie_length: int) -> Question | None:
+    """A call that was decoded; None if its cookie is padded, for the padding is not to be told back."""
+    if cookie_length & 3:
+        return None
+    rest_at = args_at + 4 + cookie_length
+    return Question(record[4:args_at] + record[rest_at:], record[args_at:rest_at], args_at)
+
+
+class Repeat:
+    """A question that comes again and again with other cookies.  Its answer is `mark`, the transaction id, `before`,
+    the cookie as it is encoded, and `tail`, which is counted in `counts` as `status`."""
+
+    __slots__ = ("before", "counts", "doing", "mark", "status", "tail")
+
+    def __init__(self, doing: Doing, *, before: bytes, cookie_bytes: int, tail: bytes, counts: Any, status: str):
+        self.doing = doing
+        self.counts = counts
+        self.mark = mark_of(4 + len(before) + cookie_bytes + len(tail))
+        self.before = before
+        self.tail = tail
+        self.status = status
+
+
+class Repeats:
+    """What one connection asks again and again, by the question without its transaction id and cookie.  All of its
+    cookies are taken to be as long as the last one that was kept, and to stand at the same place: they nearly always
+    do, and a question that is cut elsewhere is not among these."""
+
+    __slots__ = ("args_at", "by_question", "cookie_length", "rest_at")
+
+    def __init__(self) -> None:
+        self.by_question: dict[bytes, Repeat] = {}
+        self.args_at = 0
+        """Where the cookie begins with its length, counted from the transaction id; 0: nothing was kept yet."""
+        self.cookie_length = b""
+        """As it is encoded."""
+        self.rest_at = 0
+
+
 Answers = dict[bytes, Remembered]
 """Those of one client, by what they answer."""
 
@@ -70,7 +137,7 @@ AllSeries = dict[bytes, Series]
 class AnswerMemory:
     """The answers to all clients."""
 
-    __slots__ = ("_asked", "_by_client", "_kept", "_limit", "_series")
+    __slots__ = ("_asked", "_by_client", "_kept", "_limit", "_repeats", "_series")
 
     def __init__(self, *, limit: int = ANSWERS_KEPT):
         self._by_client: dict[str, Answers] = {}
@@ -78,9 +145,11 @@ class AnswerMemory:
         self._kept = 0
         self._asked: set[int] = set()
         self._series: dict[str, AllSeries] = {}
+        self._repeats: dict[Peer, Repeats] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_client.values())) + sum(map(len, self._series.values()))
+        told = sum(map(len, self._by_client.values())) + sum(map(len, self._series.values()))
+        return told + sum(len(repeats.by_question) for repeats in self._repeats.values())
 
     def of(self, client: str) -> Answers:
         """For as long as the client has connections; then `leave`."""
@@ -89,6 +158,15 @@ class AnswerMemory:
     def series_of(self, client: str) -> AllSeries:
         """For as long."""
         return self._series.setdefault(client, {})
+
+    def repeats_of(self, peer: "Peer") -> Repeats:
+        """For as long as this connection is open; then `end`."""
+        return self._repeats.setdefault(peer, Repeats())
+
+    def end(self, peer: "Peer") -> None:
+        repeats = self._repeats.pop(peer, None)
+        if repeats is not None:
+            self._kept -= len(repeats.by_question)
 
     def leave(self, client: str) -> None:
         self._kept -= len(self._by_client.pop(client, ())) + len(self._series.pop(client, ()))
@@ -122,10 +200,25 @@ class AnswerMemory:
             self._kept += 1
         all_series[beginning] = series
 
+    def keep_repeat(self, peer: "Peer", question: Question, repeat: Repeat) -> None:
+        repeats = self._repeats.get(peer)
+        if repeats is None or len(question.text) > QUESTION_BYTES_MAX:
+            return
+        if question.text not in repeats.by_question:
+            if self._kept >= self._limit:
+                self.forget()
+            self._kept += 1
+        repeats.by_question[question.text] = repeat
+        repeats.args_at = question.args_at
+        repeats.rest_at = question.args_at + len(question.cookie)
+        repeats.cookie_length = question.cookie[:4]
+
     def forget(self) -> None:
         """Everything: the memory is full, or who may ask what has changed."""
         for answers in self._by_client.values():
             answers.clear()
         for series in self._series.values():
             series.clear()
+        for repeats in self._repeats.values():
+            repeats.by_question.clear()
         self._kept = 0

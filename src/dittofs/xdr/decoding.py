@@ -28,11 +28,8 @@ from dittofs.xdr.shapes import (
 )
 from dittofs.xdr.source import SourceWriter, fixed_code
 
-REMEMBERED_BYTES_MAX = 256
-REMEMBERED_MOST = 4096
-
-_memories: dict[Shape, dict[bytes, Any]] = {}
-"""One for each remembered shape: what several messages carry is remembered from any of them."""
+REMEMBERED_BYTES_MAX = 64
+REMEMBERED_MOST = 256
 
 
 class DecodeWriter(SourceWriter):
@@ -146,17 +143,16 @@ class DecodeWriter(SourceWriter):
             self.field(element, target, path)
             return
         self.flush()
-        memory, known = self.constant("memory", _memories.setdefault(element, {})), self.variable("known")
-        self.line(f"end = size - {shape.behind}")
-        self.line("rest = buffer[position:end] if is_bytes else bytes(buffer[position:end])")
+        memory, known = self.constant("memory", {}), self.variable("known")
+        self.line("rest = buffer[position:] if is_bytes else bytes(buffer[position:])")
         self.line(f"{known} = {memory}.get(rest)")
         with self.block(f"if {known} is not None:"):
             self.line(f"{target} = {known}")
-            self.line("position = end")
+            self.line("position = size")
         with self.block("else:"):
             self.field(element, target, path)
             self.flush()
-            with self.block(f"if position == size - {shape.behind} and len(rest) <= {REMEMBERED_BYTES_MAX}:"):
+            with self.block(f"if position == size and len(rest) <= {REMEMBERED_BYTES_MAX}:"):
                 with self.block(f"if len({memory}) >= {REMEMBERED_MOST}:"):
                     self.line(f"{memory}.clear()")
                 self.line(f"{memory}[rest] = {target}")

@@ -110,7 +110,7 @@ class EncodeWriter(SourceWriter):
                 self._linked_list(shape, expression, path)
             case Encodable(element):
                 self._encodable(element, expression, path)
-            case Remembered(element, _):
+            case Remembered(element):
                 self.field(element, expression, path)
             case Switch():
                 self._switch(shape, expression, path)

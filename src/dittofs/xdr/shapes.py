@@ -103,11 +103,9 @@ class Encodable:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Like the element; in decoding, the same bytes give the same object.  They are found by counting from the end of
-    the buffer: so many are `behind` them."""
+    """Like the element; in decoding, the same bytes at the end of a buffer give the same object."""
 
     element: "Shape"
-    behind: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +155,7 @@ def smallest_size(shape: Shape) -> int:
             return sum(smallest_size(part) for _, part in shape.fields)
         case FixedSequence(element, count):
             return count * smallest_size(element)
-        case Encodable(element) | Remembered(element, _):
+        case Encodable(element) | Remembered(element):
             return smallest_size(element)
         case Switch():
             arms = [*shape.arms.values()] + ([shape.default] if shape.default is not None else [])

@@ -98,10 +98,8 @@ class MayBeEncoded:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """On a T with so many bytes `behind` it in its message: one that comes in the same bytes as an earlier one is the
-    same object, in whichever message.  For what clients send over and over; nobody may change it."""
-
-    behind: int = 0
+    """On a T that ends its message: one that comes in the same bytes as an earlier one is the same object.  For what
+    clients send over and over; nobody may change it."""
 
 
 class XdrUnion:
@@ -283,8 +281,8 @@ def _annotated_shape(hint: Any, metadata: tuple[Any, ...], *, where: str) -> sha
             return shapes.FixedBytes(size)
         case MayBeEncoded(), _:
             return shapes.Encodable(_encodable(hint, where=where))
-        case Remembered(behind), _:
-            return shapes.Remembered(_shape(hint, where=where), behind)
+        case Remembered(), _:
+            return shapes.Remembered(_shape(hint, where=where))
         case (Array() | FixedArray() | Chain()) as marker, kind if kind is list:
             return _list_shape(marker, _shape(typing.get_args(hint)[0], where=where), where=where)
     raise TypeError(f"{where}: {metadata[0]!r} cannot be said of {hint!r}")

@@ -1,5 +1,9 @@
-"""The short way of clients that are known: whatever changes between two of their calls counts for the second."""
+"""The short ways of clients that are known: whatever changes between two of their calls counts for the second.
 
+There are two: the procedures' own, and that of calls that are done again without being decoded.
+"""
+
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,10 @@ from dittofs.protocols.nlm import at_once
 from dittofs.protocols.nlm.dialects import NLM4
 from dittofs.protocols.nlm.types import nlm4_lock, nlm4_stats
 from dittofs.rpc.calling import auth_sys
+from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.program import Call
+from dittofs.rpc.records import frame
+from dittofs.rpc.remembering import Repeats
 from dittofs.shares.share import Share
 from tests.cost.test_cost_of_calls import Bench
 
@@ -22,22 +29,52 @@ GRANTED, DENIED = nlm4_stats.NLM4_GRANTED, nlm4_stats.NLM4_DENIED
 
 
 class Site(Bench):
-    """A whole server without sockets, and what owners of one client ask of it."""
+    """A whole server without sockets, and what owners of one client ask of it, with a new cookie each time."""
+
+    conversation: Conversation | None = None
+    cookies = 0
+    cookie_bytes = 4
+
+    def converses(self) -> None:
+        """From now on calls come over a stream, where those that come again are recognised."""
+        self.conversation = Conversation(
+            self.server._dispatcher, self.peer, bool, bool, max_record=1 << 20, max_unanswered=64
+        )
+
+    @property
+    def repeats(self) -> Repeats:
+        return self.server._dispatcher.memory.repeats_of(self.peer)
 
     def ask(self, name: str, *, owner: bytes = b"owner", start: int = 0, state: int = 1) -> nlm4_stats:
+        self.cookies += 1
+        cookie = self.cookies.to_bytes(self.cookie_bytes, "big")
         lock = nlm4_lock(b"client", self.file, owner, 7, start, 10)
         arguments: dict[str, Any] = {
-            "LOCK": NLM4.lockargs(b"c", False, True, lock, False, state),
-            "UNLOCK": NLM4.unlockargs(b"c", lock),
-            "TEST": NLM4.testargs(b"c", True, lock),
+            "LOCK": NLM4.lockargs(cookie, False, True, lock, False, state),
+            "UNLOCK": NLM4.unlockargs(cookie, lock),
+            "TEST": NLM4.testargs(cookie, True, lock),
         }
         answer = self.call(exchange_of(NLM4, name), arguments[name])
+        assert answer.cookie == cookie
         return nlm4_stats(answer.test_stat.discriminant if name == "TEST" else answer.stat)
 
+    async def serve(self, records: list[bytes]) -> list[bytes]:
+        if self.conversation is None:
+            return await super().serve(records)
+        answers = []
+        for record in records:
+            self.conversation.serve_all(frame(record), 0)
+            while self.conversation.unanswered:
+                await asyncio.sleep(0)
+            answers.append(b"".join(map(bytes, self.conversation.take_out()))[4:])
+        return answers
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+
+@pytest.fixture(params=["decoded", "done again"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
+    if request.param == "done again":
+        made.converses()
     yield made
     made.close()
 
@@ -45,8 +82,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @pytest.fixture
 def known(site: Site) -> Site:
     """The owner has locked and unlocked before."""
-    for _ in range(2):
+    for _ in range(3):
         assert [site.ask("LOCK"), site.ask("UNLOCK")] == [GRANTED, GRANTED]
+    assert len(site.repeats.by_question) == (0 if site.conversation is None else 2)
     return site
 
 
@@ -111,3 +149,49 @@ def test_a_client_that_was_forgotten_is_recorded_again(known: Site) -> None:
     known.loop.run_until_complete(hosts.forget(client))
     assert known.ask("LOCK") is GRANTED
     assert [watched.id for watched in hosts._watched.values()] == [client]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 8, 100])
+def test_a_cookie_may_be_of_any_length(known: Site, length: int) -> None:
+    """Those of one length are done again; the others are decoded, and answered all the same."""
+    known.cookies = 0
+    known.cookie_bytes = length or 4
+    for _ in range(3):
+        assert [known.ask("LOCK"), known.ask("UNLOCK")] == [GRANTED, GRANTED]
+    known.cookie_bytes = 4
+    assert [known.ask("LOCK"), known.ask("UNLOCK")] == [GRANTED, GRANTED]
+
+
+def test_what_is_done_again_is_not_decoded_but_counted(known: Site) -> None:
+    known.converses()
+    for _ in range(3):
+        assert [known.ask("LOCK"), known.ask("UNLOCK")] == [GRANTED, GRANTED]
+    entries = [known.server._dispatcher._entries[(100021, 4, number)] for number in (2, 4)]
+    before = [entry.counts.statuses["granted"] for entry in entries]
+    assert known.server.control is not None
+    acquired = known.server.control._watch._acquired.of("/export", "exclusive", "granted")
+    locks = acquired.value
+    decoders = [entry.decode for entry in entries]
+    for entry in entries:
+        entry.decode = None
+    assert [known.ask("LOCK"), known.ask("UNLOCK")] == [GRANTED, GRANTED]
+    for entry, decode in zip(entries, decoders, strict=True):
+        entry.decode = decode
+    assert [entry.counts.statuses["granted"] for entry in entries] == [number + 1 for number in before]
+    assert acquired.value == locks + 1
+
+
+def test_a_connection_that_ends_is_forgotten(known: Site) -> None:
+    if known.conversation is not None:
+        known.conversation.close()
+    assert not known.repeats.by_question
+
+
+def test_other_credentials_are_other_questions(known: Site) -> None:
+    """Who may lock is asked of him who asks."""
+    changed = nfs.SETATTR3args(known.file, attributes(mode=0o600), None)
+    known.call(EXCHANGES["SETATTR"], changed)
+    assert [known.ask("LOCK"), known.ask("UNLOCK")] == [GRANTED, GRANTED]
+    known.credential = auth_sys(uid=1000, gid=1000)
+    for _ in range(3):
+        assert known.ask("LOCK") is nlm4_stats.NLM4_FAILED

@@ -32,6 +32,9 @@ RESPONSES_BEHIND = 5
 READING = {0, 1, 5, 6, 10, 11, 12, 13, 14, 15}
 """NULL, TEST, GRANTED, their messages, and what is ignored."""
 
+REPEATED = {2, 4}
+"""LOCK and UNLOCK, which a client's processes send over and over for the same ranges."""
+
 GRANTED, DENIED = nlm4_stats.NLM4_GRANTED, nlm4_stats.NLM4_DENIED
 
 
@@ -165,7 +168,9 @@ def _register(
     answer.__name__ = name
     # Sent twice is as good as once, but for a late datagram: an old UNLOCK would take away a lock that was taken since.
     is_change = number not in READING
-    dialect.program.procedure(number, arguments, result, failure=fail, is_replayed_over_udp=is_change)(answer)
+    dialect.program.procedure(
+        number, arguments, result, failure=fail, is_replayed_over_udp=is_change, has_cookie=number in REPEATED
+    )(answer)
 
 
 # Procedures.

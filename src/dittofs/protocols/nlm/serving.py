@@ -13,13 +13,11 @@ from dittofs.clients.watched import Caller, Standing
 from dittofs.files import io
 from dittofs.files.volume import Volume
 from dittofs.locks.service import LockService
-from dittofs.locks.spans import Span
-from dittofs.locks.values import Acquire, Mode, Owner
+from dittofs.locks.values import Owner
 from dittofs.model.errors import FileError, TryLater
 from dittofs.model.identity import Identity
 from dittofs.model.ids import FileRef
 from dittofs.protocols.nlm.answering import Answering
-from dittofs.protocols.nlm.dialects import Dialect
 from dittofs.protocols.nlm.granting import Granting
 from dittofs.rpc.credentials import Credentials
 from dittofs.rpc.program import AuthenticationRefused, Call, Hold, Peer
@@ -30,9 +28,6 @@ from dittofs.shares.share import FlavorRefused, Share
 OWNERS_KEPT = 65_536
 ADMITTED_KEPT = 8192
 KNOWN_KEPT = 16_384
-CLAIMS_KEPT = 8192
-CLAIMED_BYTES_MAX = 256
-"""Whose names are longer comes as another object each time, and would only be in the way."""
 
 
 class Target(NamedTuple):
@@ -55,7 +50,6 @@ class Known:
 
     __slots__ = (
         "_credentials",
-        "_witness",
         "changes",
         "file",
         "identity",
@@ -64,6 +58,7 @@ class Known:
         "standing",
         "told",
         "volume",
+        "witness",
     )
 
     def __init__(self, target: Target, owner: Owner, changes: int, credentials: Credentials):
@@ -78,18 +73,18 @@ class Known:
         """What the client said of itself when it had this standing."""
         self._credentials = credentials
         """Kept, so that no others can have the same `id` as long as this is remembered."""
-        self._witness: Witness | None = None
+        self.witness: Witness | None = None
         """Of having been allowed to lock."""
 
     def may_lock(self) -> bool:
         """[LOCK-10], if that can be said at once; what is wrong, or not durable yet, is found by who waits."""
-        witness = self._witness
+        witness = self.witness
         if witness is not None and witness.is_unchanged():
             return True
         volume = self.volume
         transactions = volume.transactions
         try:
-            _, self._witness = transactions.look(
+            _, self.witness = transactions.look(
                 io.open_for_read, self.identity, self.file.file, is_relaxed=volume.is_relaxed
             )
         except FileError:
@@ -97,34 +92,10 @@ class Known:
         return transactions.hold is None
 
 
-class Claim:
-    """A range that a known owner locks and unlocks over and over, and the request that it makes of it."""
-
-    __slots__ = ("_asked", "_lock", "_request", "known", "span")
-
-    def __init__(self, known: Known, lock: Any, span: Span):
-        self.known = known
-        self.span = span
-        self._lock = lock
-        """Kept, so that no other can have the same `id` as long as this is remembered."""
-        self._asked: tuple[bool, bool, bool, int] | None = None
-        self._request: Acquire | None = None
-
-    def request(self, *, is_exclusive: bool, wait: bool, reclaim: bool, state: int) -> Acquire:
-        asked = (is_exclusive, wait, reclaim, state)
-        request = self._request
-        if request is None or self._asked != asked:
-            known = self.known
-            mode = Mode.EXCLUSIVE if is_exclusive else Mode.SHARED
-            request = Acquire(known.file, known.owner, self.span, mode, wait, reclaim, state)
-            self._asked, self._request = asked, request
-        return request
-
-
 class NlmServices:
     """What the procedures work on."""
 
-    __slots__ = ("_admitted", "_claims", "_known", "_owners", "answering", "granting", "hosts", "locks", "shares")
+    __slots__ = ("_admitted", "_known", "_owners", "answering", "granting", "hosts", "locks", "shares")
 
     def __init__(
         self,
@@ -143,8 +114,6 @@ class NlmServices:
         self._admitted: dict[tuple[int, str, Share], tuple[Identity, Credentials]] = {}
         self._owners: dict[tuple[str, bytes, int, bytes], Owner] = {}
         self._known: dict[tuple[bytes, bytes, int, bytes, str, int], Known] = {}
-        self._claims: dict[tuple[int, str, int], Claim] = {}
-        """By the identity of what was decoded: the same bytes are the same object (`types`)."""
 
     def target(self, call: Call, handle: bytes) -> Target:
         """Raises BadHandle, StaleHandle, AccessDenied, AuthenticationRefused [NFS-4]."""
@@ -174,25 +143,8 @@ class NlmServices:
             self._owners[key] = owner
         return owner
 
-    def claim(self, dialect: Dialect, call: Call, lock: Any) -> Claim | None:
-        """Who asks, and about what, if that can be answered at once; None also for a client that was silent.  Raises
-        FileTooBig."""
-        key = (id(lock), call.peer.address, id(call.credentials))
-        claim = self._claims.get(key)
-        if claim is None or claim.known.changes != self.shares.changes:
-            span = dialect.span_of(lock.l_offset, lock.l_len)
-            known = self._know(call, lock)
-            if known is None:
-                return None
-            claim = Claim(known, lock, span)
-            if len(lock.caller_name) + len(lock.oh) <= CLAIMED_BYTES_MAX:
-                if len(self._claims) >= CLAIMS_KEPT:
-                    self._claims.clear()
-                self._claims[key] = claim
-        silent = self.granting.silent
-        return claim if not silent or claim.known.owner.client not in silent else None
-
-    def _know(self, call: Call, lock: Any) -> Known | None:
+    def known(self, call: Call, lock: Any) -> Known | None:
+        """Who asks, and about what, if that can be answered at once; None also for a client that was silent."""
         key = (lock.fh, lock.oh, lock.svid, lock.caller_name, call.peer.address, id(call.credentials))
         known = self._known.get(key)
         if known is None or known.changes != self.shares.changes:
@@ -202,7 +154,8 @@ class NlmServices:
             if len(self._known) >= KNOWN_KEPT:
                 self._known.clear()
             self._known[key] = known
-        return known
+        silent = self.granting.silent
+        return known if not silent or known.owner.client not in silent else None
 
     def _meet(self, call: Call, lock: Any) -> Known | None:
         try:

@@ -7,7 +7,7 @@ here (XNFS writes `uppid` where version 4 has `svid`), so that one handler serve
 from enum import IntEnum
 from typing import Annotated
 
-from dittofs.xdr.types import Opaque, Remembered, String, XdrUnion, int32, struct, uint32, uint64, union
+from dittofs.xdr.types import Opaque, String, XdrUnion, int32, struct, uint32, uint64, union
 
 PROGRAM = 100021
 
@@ -17,10 +17,6 @@ MAXNETOBJ_SZ = 1024
 
 netobj = Annotated[bytes, Opaque(max=MAXNETOBJ_SZ)]
 caller = Annotated[bytes, String(max=LM_MAXSTRLEN)]
-
-# A client's processes lock and unlock the same ranges over and over.
-LAST = Remembered()
-BEFORE_TWO_WORDS = Remembered(behind=8)
 
 
 class nlm_stats(IntEnum):
@@ -109,7 +105,7 @@ class nlm4_lockargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: Annotated[nlm4_lock, BEFORE_TWO_WORDS]
+    alock: nlm4_lock
     reclaim: bool
     state: int32
 
@@ -119,7 +115,7 @@ class nlm4_cancargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: Annotated[nlm4_lock, LAST]
+    alock: nlm4_lock
 
 
 @struct
@@ -128,13 +124,13 @@ class nlm4_testargs:
 
     cookie: netobj
     exclusive: bool
-    alock: Annotated[nlm4_lock, LAST]
+    alock: nlm4_lock
 
 
 @struct
 class nlm4_unlockargs:
     cookie: netobj
-    alock: Annotated[nlm4_lock, LAST]
+    alock: nlm4_lock
 
 
 @struct
@@ -211,7 +207,7 @@ class nlm_lockargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: Annotated[nlm_lock, BEFORE_TWO_WORDS]
+    alock: nlm_lock
     reclaim: bool
     state: int32
 
@@ -221,20 +217,20 @@ class nlm_cancargs:
     cookie: netobj
     block: bool
     exclusive: bool
-    alock: Annotated[nlm_lock, LAST]
+    alock: nlm_lock
 
 
 @struct
 class nlm_testargs:
     cookie: netobj
     exclusive: bool
-    alock: Annotated[nlm_lock, LAST]
+    alock: nlm_lock
 
 
 @struct
 class nlm_unlockargs:
     cookie: netobj
-    alock: Annotated[nlm_lock, LAST]
+    alock: nlm_lock
 
 
 @struct
