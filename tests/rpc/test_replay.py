@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dittofs.rpc.replay import ENTRY_OVERHEAD, Begun, Key, ReplayCache
+from dittofs.rpc.replay import ENTRY_OVERHEAD, Begun, Key, ReplayCache, key_of
 
 
-def key(xid: int = 1, *, address: str = "192.0.2.1", port: int = 800, digest: int = 77) -> Key:
-    return (address, port, xid.to_bytes(4, "big"), digest)
+def key(xid: int = 1, *, address: str = "192.0.2.1", port: int = 800, record: bytes = b"call") -> Key:
+    return key_of(address, port, xid.to_bytes(4, "big"), record)
 
 
 def cache(*, answers: int = 4, reply_size: int = 100, max_age_seconds: float = 60) -> ReplayCache:
@@ -51,8 +51,8 @@ def test_an_abandoned_call_runs_again() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [key(2), key(address="192.0.2.2"), key(port=801), key(digest=78)],
-    ids=["xid", "address", "port", "digest"],
+    [key(2), key(address="192.0.2.2"), key(port=801), key(record=b"another")],
+    ids=["xid", "address", "port", "record"],
 )
 def test_another_call_is_not_answered_with_it(other: Key) -> None:
     replay = cache()

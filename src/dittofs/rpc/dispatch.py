@@ -37,7 +37,7 @@ from dittofs.rpc.remembering import (
     Witness,
     question_of,
 )
-from dittofs.rpc.replay import Begun, Key, ReplayCache
+from dittofs.rpc.replay import Begun, ReplayCache, key_of
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
 from dittofs.xdr.types import Chunks, arm_encoder, codec_of
@@ -442,9 +442,8 @@ class Dispatcher:
         self, entry: _Entry, record: bytes | memoryview, call: Call, arguments: Any, deliver: Deliver
     ) -> Chunks | None:
         peer = call.peer
-        key: Key = (peer.address, peer.port, call.xid, hash(bytes(record)))
         now = self._clock()
-        begun = self._replay.begin(key, now)
+        begun = self._replay.begin(key_of(peer.address, peer.port, call.xid, bytes(record)), now)
         if begun is None:
             deliver(None)  # the first one is still under way, and will be answered
             return None

@@ -83,10 +83,6 @@ class AttributeCache:
         self._kept[id_] = (inode, state, made)
         return made
 
-    def encoded_once(self, file: File) -> bytes:
-        """The same of a file that is new: it will be another one when it is asked for."""
-        return fattr3_of(file, self._fsid)
-
     def wcc(self, before: File, after: File) -> bytes:
         """What a client's cache needs to know whether only this call changed the file (RFC 1813 2.6), encoded."""
         state = after.state

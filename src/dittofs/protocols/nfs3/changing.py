@@ -17,7 +17,12 @@ from dittofs.files.renaming import rename as rename_file
 from dittofs.files.values import NOTHING, Change, File, SetAttributes
 from dittofs.model.errors import WrongType
 from dittofs.model.ids import FileId
-from dittofs.protocols.nfs3.attributes import nanoseconds_of, remembered_attributes_of, set_attributes_of
+from dittofs.protocols.nfs3.attributes import (
+    fattr3_of,
+    nanoseconds_of,
+    remembered_attributes_of,
+    set_attributes_of,
+)
 from dittofs.protocols.nfs3.packing import pack_made_object
 from dittofs.protocols.nfs3.serving import Visitor, Waits, attributes_at, failing, metadata, run, waiting, wcc_at
 from dittofs.protocols.nfs3.types import (
@@ -209,9 +214,9 @@ def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> bytes:
 
 def _made(visitor: Visitor, file: File, before: File, after: File) -> bytes:
     """Handle, attributes and the directory of a new file: what every maker answers with, encoded."""
-    attributes = visitor.attributes
     begin: bytes = pack_made_object(1, HANDLE_BYTES, visitor.volume.codec.encode(file.id), 1)
-    return begin + attributes.encoded_once(file) + attributes.wcc(before, after)
+    # Its attributes are not kept: it will be another one when it is asked for.
+    return begin + fattr3_of(file, visitor.share.fsid) + visitor.attributes.wcc(before, after)
 
 
 @metadata(
