@@ -11,14 +11,14 @@ from typing import Final
 ENTRY_OVERHEAD: Final = 512
 """Bytes that an answer costs besides its own: key, entry, objects."""
 
-Key = int
+Key = tuple[bytes, int]
 """What makes two calls the same: the xid, and a hash of the client's address and port and of the whole record, which
-tells apart procedures, and calls of a client that uses a transaction id again.  One number, because there are many: the
-oldest have left the processor's caches when they are dropped, and each object of theirs has to be fetched for that."""
+tells apart procedures, and calls of a client that uses a transaction id again.  As few objects as can be made quickly:
+the oldest have left the processor's caches when they are dropped, and each of theirs has to be fetched for that."""
 
 
 def key_of(address: str, port: int, xid: bytes, record: bytes) -> Key:
-    return hash((address, port, record)) << 32 | int.from_bytes(xid, "big")
+    return xid, hash((address, port, record))
 
 
 class Begun:
