@@ -35,7 +35,7 @@ def ask(loop: Asked, one: Attention, *, pause: float, times: int = 1) -> None:
     for _ in range(times):
         loop.now += pause
         one.arrived(loop.now)
-        one.answered()
+        one.answered(loop.now)
 
 
 def test_quick_questions_keep_it_awake_and_silence_lets_it_sleep(monkeypatch: pytest.MonkeyPatch) -> None:

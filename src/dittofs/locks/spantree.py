@@ -13,7 +13,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-FANOUT = 64
+FANOUT = 128
 
 Key = tuple[int, int]
 

@@ -7,15 +7,16 @@ what came lately came within that while: a client behind a network, or one that 
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
-WEIGHT = 0.125
+WEIGHT: Final = 0.125
 """Of the newest pause in the mean of them."""
 
 
 class Attention:
     """One for all connections; `seconds` is how long to stay awake at most, 0: never."""
 
-    __slots__ = ("_answered", "_clock", "_is_awake", "_pause", "_seconds")
+    __slots__ = ("_answered", "_call_soon", "_clock", "_is_awake", "_pause", "_seconds", "_stay_awake")
 
     def __init__(self, clock: Callable[[], float], seconds: float):
         self._clock = clock
@@ -23,23 +24,33 @@ class Attention:
         self._answered = 0.0
         self._pause = 2 * seconds
         self._is_awake = False
+        # Kept, for both are made anew each time they are asked for, and the running loop at the price of a system call.
+        self._call_soon: Callable[[Callable[[], None]], object] | None = None
+        self._stay_awake: Callable[[], None] = self._stay
 
     def arrived(self, now: float) -> None:
         """Calls have come."""
         # One long silence must not make up for many short ones, nor the other way round.
-        pause = min(now - self._answered, 4 * self._seconds)
+        pause = now - self._answered
+        longest = 4 * self._seconds
+        if pause > longest:
+            pause = longest
         self._pause += (pause - self._pause) * WEIGHT
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """They are dealt with."""
-        if self._seconds:
-            self._answered = self._clock()
-            if not self._is_awake and self._pause < self._seconds:
-                self._is_awake = True
-                asyncio.get_running_loop().call_soon(self._stay)
+        self._answered = now
+        if not self._is_awake and self._pause < self._seconds:
+            self._is_awake = True
+            self._go_on()
 
     def _stay(self) -> None:
         if self._clock() - self._answered < self._seconds:
-            asyncio.get_running_loop().call_soon(self._stay)
+            self._go_on()
         else:
             self._is_awake = False
+
+    def _go_on(self) -> None:
+        if self._call_soon is None:
+            self._call_soon = asyncio.get_running_loop().call_soon
+        self._call_soon(self._stay_awake)

@@ -10,7 +10,6 @@ import asyncio
 import struct
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final, cast
 
 import structlog
@@ -33,26 +32,24 @@ RECEIVE_BYTES: Final = 128 * 1024
 _unpack_mark: Final = struct.Struct(">I").unpack_from
 
 
-@dataclass(slots=True)
 class TcpService:
     """What all connections of one set of listening sockets share."""
 
-    dispatcher: Dispatcher
-    limits: TcpLimits
-    clock: Callable[[], float]
-    counters: TcpCounters = field(default_factory=TcpCounters)
-    connections: "set[RpcConnection]" = field(default_factory=set)
-    by_address: Counter[str] = field(default_factory=Counter)
-    spare: SpareBuffers = field(default_factory=SpareBuffers)
-    buffer: bytearray = field(init=False)
-    """What everybody receives into."""
-    receive: memoryview = field(init=False)
-    """As much of it as one read brings, unless more is expected."""
-    attention: Attention = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, dispatcher: Dispatcher, limits: TcpLimits, clock: Callable[[], float]):
+        self.dispatcher = dispatcher
+        self.limits = limits
+        self.clock = clock
+        self.counters = TcpCounters()
+        self.connections: set[RpcConnection] = set()
+        self.by_address: Counter[str] = Counter()
+        self.spare = SpareBuffers()
+        self.attention = Attention(clock, limits.busy_poll_seconds)
+        self.buffer: bytearray
+        """What everybody receives into."""
+        self.whole: memoryview
+        self.receive: memoryview
+        """As much of it as one read brings, unless more is expected."""
         self.take_buffer()
-        self.attention = Attention(self.clock, self.limits.busy_poll_seconds)
 
     def __call__(self) -> "RpcConnection":
         return RpcConnection(self)
@@ -60,7 +57,8 @@ class TcpService:
     def take_buffer(self) -> None:
         """Go on with another one: somebody keeps this one."""
         self.buffer = self.spare.take(USUAL_BYTES)
-        self.receive = memoryview(self.buffer)[:RECEIVE_BYTES]
+        self.whole = memoryview(self.buffer)
+        self.receive = self.whole[:RECEIVE_BYTES]
 
     def too_many(self, address: str) -> str | None:
         """Why one more connection from this address cannot be taken."""
@@ -217,28 +215,22 @@ class RpcConnection(asyncio.BufferedProtocol):
         if rest:
             receive[: len(rest)] = rest
             return receive[len(rest) :]
-        return memoryview(self._service.buffer)[: self._expected] if self._expected else receive
+        return self._service.whole[: self._expected] if self._expected else receive
 
     def buffer_updated(self, nbytes: int) -> None:
-        service, conversation = self._service, self._conversation
+        service = self._service
         service.counters.bytes_received += nbytes
         if self._large_filled + nbytes < self._large_end:
             self._large_filled += nbytes
             return
+        conversation, dispatcher, attention = self._conversation, service.dispatcher, service.attention
         was_unfinished, served = self._is_unfinished, conversation.served
+        now = service.clock()
+        attention.arrived(now)
+        dispatcher.begin_batch(now)
         self._is_serving = True
-        service.attention.arrived(service.dispatcher.begin_batch())
         try:
-            if self._large is not None:
-                self._more_of_large(nbytes)
-            elif self._backlog or self._waiting:
-                self._serve_backlog()
-            else:
-                end = len(self._rest) + nbytes
-                self._rest = b""
-                if not self._is_large(end):
-                    self._expected = 0
-                    self._records(bytes(memoryview(service.buffer)[:end]))
+            self._received(nbytes)
         except (RecordError, XdrError) as error:
             service.counters.dropped_for_bad_records += 1
             self.drop(str(error))
@@ -246,11 +238,26 @@ class RpcConnection(asyncio.BufferedProtocol):
             self._is_serving = False
         # A record counts when it is whole: bytes that trickle in do not keep a connection alive.
         if conversation.served != served or not was_unfinished:
-            self._changed = service.clock()
+            self._changed = now
         self._flush()
-        service.dispatcher.end_batch()
+        # Whoever waits for these answers has them by now.
+        now = service.clock()
+        dispatcher.end_batch(now)
         self._balance()
-        service.attention.answered()
+        attention.answered(now)
+
+    def _received(self, nbytes: int) -> None:
+        """Serve what is whole of it, and keep the rest."""
+        if self._large is not None:
+            self._more_of_large(nbytes)
+        elif self._backlog or self._waiting:
+            self._serve_backlog()
+        else:
+            end = len(self._rest) + nbytes
+            self._rest = b""
+            if not self._is_large(end):
+                self._expected = 0
+                self._records(bytes(self._service.whole[:end]))
 
     def _records(self, data: bytes) -> None:
         """Serve every whole record, and keep the rest."""
@@ -363,14 +370,19 @@ class RpcConnection(asyncio.BufferedProtocol):
         self._balance()
 
     def _flush(self) -> None:
-        out = self._conversation.take_out()
-        if self._transport is None or not out:
+        conversation, transport = self._conversation, self._transport
+        if not conversation.out:
             return
-        self._service.counters.bytes_sent += sum(map(len, out))
-        if len(out) == 1:
-            self._transport.write(out[0])
-        else:
-            send(self._transport, out)
+        if conversation.has_large:
+            out = conversation.take_out()
+            if transport is not None:
+                self._service.counters.bytes_sent += sum(map(len, out))
+                send(transport, out)
+            return
+        joined = conversation.take_joined()
+        if transport is not None:
+            self._service.counters.bytes_sent += len(joined)
+            transport.write(joined)
 
     # Back-pressure.
 
@@ -384,19 +396,18 @@ class RpcConnection(asyncio.BufferedProtocol):
 
     def _balance(self) -> None:
         """Read on only while answers are taken and not too many are owed."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
         conversation = self._conversation
         limit = self._service.limits.max_calls_per_connection
         has_backlog = bool(self._backlog or self._waiting)
+        if self._is_reading and not (self._write_is_paused or has_backlog or conversation.unanswered >= limit):
+            conversation.is_full = False
+            return
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
         if self._is_reading:
-            if self._write_is_paused or has_backlog or conversation.unanswered >= limit:
-                self._is_reading = False
-                transport.pause_reading()
-            else:
-                conversation.is_full = False
-                return
+            self._is_reading = False
+            transport.pause_reading()
         if self._write_is_paused or conversation.unanswered > limit // 2:
             return
         conversation.is_full = False

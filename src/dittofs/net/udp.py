@@ -7,6 +7,7 @@ answer from the right one [NFS-3].
 import asyncio
 import socket
 import struct
+import time
 from typing import Any, Final
 
 import structlog
@@ -68,9 +69,9 @@ class UdpServer:
                 continue
             self.received += 1
             self.bytes_received += len(data)
-            self._dispatcher.begin_batch()
+            self._dispatcher.begin_batch(time.monotonic())
             self._serve(data, ancillary, remote)
-            self._dispatcher.end_batch()
+            self._dispatcher.end_batch(time.monotonic())
 
     def _serve(self, data: bytes, ancillary: Ancillary, remote: Any) -> None:
         local, source = self._asked(ancillary)

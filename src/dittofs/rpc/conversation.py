@@ -59,7 +59,6 @@ class Conversation:
     __slots__ = (
         "_answers",
         "_dispatcher",
-        "_has_large",
         "_held",
         "_max_record",
         "_max_unanswered",
@@ -68,6 +67,7 @@ class Conversation:
         "_repeats",
         "_series",
         "_unsent",
+        "has_large",
         "is_full",
         "is_open",
         "out",
@@ -96,10 +96,12 @@ class Conversation:
         self._on_full_hands = on_full_hands
         self._max_record = max_record
         self._max_unanswered = max_unanswered
-        self._has_large = False
         self._unsent = 0
         self.peer = peer
         self.out: Chunks = []
+        """What is to be sent, and not taken yet."""
+        self.has_large = False
+        """There is something among it that is better not copied."""
         self.unanswered = 0
         """Calls whose answers are still to come."""
         self.served = 0
@@ -227,26 +229,37 @@ class Conversation:
         self._on_late()
 
     def _frame(self, reply: Chunks) -> None:
-        size = sum(map(len, reply))
-        self.out.append(mark_of(size))
-        self.out.extend(reply)
+        out = self.out
+        if len(reply) == 1:  # nearly all of them
+            (piece,) = reply
+            size = len(piece)
+            out.append(mark_of(size))
+            out.append(piece)
+        else:
+            size = sum(map(len, reply))
+            out.append(mark_of(size))
+            out.extend(reply)
         self._unsent += size
         if size > LARGE_ANSWER:
-            self._has_large = True
+            self.has_large = True
             self._on_full_hands()
         elif self._unsent > UNSENT_BYTES:
             self._on_full_hands()
 
     def take_out(self) -> Chunks:
-        """What is to be sent now: in one piece, unless there is something in it that is better not copied."""
-        out = self.out
-        if not out:
-            return []
-        taken: Chunks = out.copy() if self._has_large else [b"".join(out)]
-        out.clear()
-        self._has_large = False
+        """What is to be sent now, in its pieces."""
+        taken: Chunks = self.out.copy()
+        self.out.clear()
+        self.has_large = False
         self._unsent = 0
         return taken
+
+    def take_joined(self) -> bytes:
+        """The same in one piece, which nothing that is large should be copied for."""
+        joined = b"".join(self.out)
+        self.out.clear()
+        self._unsent = 0
+        return joined
 
     def say(self, record: bytes) -> None:
         """A call of our own, among the answers."""

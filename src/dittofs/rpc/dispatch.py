@@ -121,15 +121,14 @@ class Dispatcher:
         """What happened to the calls of each procedure."""
         return [entry.counts for entry in self._entries.values()]
 
-    def begin_batch(self) -> float:
-        """Whatever is served from now on has arrived at this moment, which is the answer."""
-        self._arrived = now = self._clock()
-        return now
+    def begin_batch(self, now: float) -> None:
+        """Whatever is served from now on has arrived at this moment."""
+        self._arrived = now
 
-    def end_batch(self) -> None:
-        """The answers that are there already leave now."""
+    def end_batch(self, now: float) -> None:
+        """The answers that are there already have left at this moment."""
         if self._in_batch:
-            seconds = self._clock() - self._arrived
+            seconds = now - self._arrived
             for counts in self._in_batch:
                 counts.end_batch(seconds)
             self._in_batch.clear()

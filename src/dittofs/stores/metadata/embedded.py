@@ -188,8 +188,11 @@ class EmbeddedMetadataStore(MetadataStore):
         if not changes:
             return
         encoded = encode_batch(changes)
-        self._active.values.update(changes)
-        self._active_bytes += len(encoded) + ENTRY_BYTES * len(changes)
+        values = self._active.values
+        before = len(values)
+        values.update(changes)
+        # What is written over and over, or removed soon after, takes one place.
+        self._active_bytes += len(encoded) + ENTRY_BYTES * (len(values) - before)
         with self._lock:
             self._pending.append(encoded)
             self._applied += 1
