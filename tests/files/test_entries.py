@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dittofs.files import entries, namespace
-from dittofs.files.cookies import END_OF_PLACES, FIRST_PLACE, place_function
+from dittofs.files.cookies import END_OF_PLACES, FIRST_PLACE, PLACES_REMEMBERED, Places, place_function
 from dittofs.files.records import ENTRIES
 from dittofs.files.tree import Tree
 from dittofs.files.values import NOTHING
@@ -156,3 +156,20 @@ def test_places_are_cookies_that_clients_can_keep(name: bytes) -> None:
     assert FIRST_PLACE <= place < 2**63
     assert place == place_function(SHARE)(name), "the same after a restart"
     assert place != place_function(b"another!")(name), "another share has other places"
+
+
+def test_a_name_stays_in_the_place_that_stores_on_disk_have_for_it() -> None:
+    place_of = place_function(SHARE)
+    assert [place_of(b"file"), place_of(b"a" * 255), place_of(b"\xff")] == [
+        2221381078806545637,
+        6591037695436378653,
+        2884352284857235092,
+    ]
+
+
+def test_places_are_remembered_within_bounds() -> None:
+    places = Places(SHARE)
+    for number in range(2 * PLACES_REMEMBERED + 1):
+        places.place_of(b"%d" % number)
+        assert len(places._known) <= PLACES_REMEMBERED
+    assert places.place_of(b"file") == place_function(SHARE)(b"file")

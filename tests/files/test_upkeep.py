@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from dittofs.files import io, namespace, recovery
 from dittofs.files.io import Stability
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import INODES, RECLAIMS, TRUNCATIONS, UNSTABLE, Reclaim, Truncation
 from dittofs.files.upkeep import Upkeep
 from dittofs.files.values import Removed, SetAttributes
+from dittofs.files.volume import Volume
 from dittofs.model.ids import ContentId, FileId, ShareId
 from tests.files.world import ALICE, SHARE, At, World
 
@@ -100,6 +103,30 @@ def test_content_of_removed_files_is_reclaimed() -> None:
         await upkeep.stop()
         assert list(world.content.current) == [ContentId(SHARE, kept)]
         assert world.problems({SHARE: world.content}) == []
+
+    run(work())
+
+
+def test_what_is_removed_one_after_the_other_is_reclaimed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        world = World()
+        rounds: list[int] = []
+        reclaim = recovery.reclaim
+
+        async def counted(volume: Volume) -> int:
+            rounds.append(await reclaim(volume))
+            return rounds[-1]
+
+        monkeypatch.setattr(recovery, "reclaim", counted)
+        upkeep = Upkeep(world.volume)
+        upkeep.start()
+        for number in range(20):
+            await make(world, b"%d" % number, b"hello")
+            remove(world, b"%d" % number)
+            await asyncio.sleep(0)
+        await until(lambda: sum(rounds) == 20)
+        await upkeep.stop()
+        assert len(rounds) <= 4
 
     run(work())
 

@@ -1,30 +1,32 @@
 """Who may do what to a file (pure): mode bits, and where file servers differ from a local file system."""
 
+from typing import Final
+
 from dittofs.files.records import FileType, Inode
 from dittofs.model.identity import Identity
 
-READ = 4
-WRITE = 2
-EXECUTE = 1
+READ: Final = 4
+WRITE: Final = 2
+EXECUTE: Final = 1
 """Of a directory: to search it."""
 
-SET_USER = 0o4000
-SET_GROUP = 0o2000
-STICKY = 0o1000
-GROUP_EXECUTE = 0o010
-ANY_EXECUTE = 0o111
+SET_USER: Final = 0o4000
+SET_GROUP: Final = 0o2000
+STICKY: Final = 0o1000
+GROUP_EXECUTE: Final = 0o010
+ANY_EXECUTE: Final = 0o111
 
 # RFC 1813 3.3.4
-ACCESS_READ = 0x01
-ACCESS_LOOKUP = 0x02
-ACCESS_MODIFY = 0x04
-ACCESS_EXTEND = 0x08
-ACCESS_DELETE = 0x10
-ACCESS_EXECUTE = 0x20
-ACCESS_CHANGES = ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_DELETE
+ACCESS_READ: Final = 0x01
+ACCESS_LOOKUP: Final = 0x02
+ACCESS_MODIFY: Final = 0x04
+ACCESS_EXTEND: Final = 0x08
+ACCESS_DELETE: Final = 0x10
+ACCESS_EXECUTE: Final = 0x20
+ACCESS_CHANGES: Final = ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_DELETE
 
-_DIRECTORY = FileType.DIRECTORY
-_REGULAR = FileType.REGULAR
+_DIRECTORY: Final = FileType.DIRECTORY
+_REGULAR: Final = FileType.REGULAR
 
 
 def permits(identity: Identity, inode: Inode, wanted: int) -> bool:

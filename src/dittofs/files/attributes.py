@@ -1,5 +1,7 @@
 """Attributes that a client sets, at creation and later: RFC 1813 3.3.2, and who may as POSIX and Linux have it."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from dittofs.files import access
@@ -18,14 +20,14 @@ from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import View
 
-MODE_BITS = 0o7777
-UNSPECIFIED_MODE = 0o600
-UNSPECIFIED_DIRECTORY_MODE = 0o700
+MODE_BITS: Final = 0o7777
+UNSPECIFIED_MODE: Final = 0o600
+UNSPECIFIED_DIRECTORY_MODE: Final = 0o700
 
 # An attribute of an Enum class costs as much as a look-up in a table.
-_REGULAR = FileType.REGULAR
-_DIRECTORY = FileType.DIRECTORY
-_NOW = ServerTime.NOW
+_REGULAR: Final = FileType.REGULAR
+_DIRECTORY: Final = FileType.DIRECTORY
+_NOW: Final = ServerTime.NOW
 
 
 def new_inode(
@@ -44,15 +46,17 @@ def new_inode(
     """The inode of a file made in a directory.  Only root chooses another owner; what others send is passed over, as
     the Linux server does (Irix sends a group with each CREATE)."""
     is_directory = kind is _DIRECTORY
-    mode = wanted.mode
+    mode, size, atime, mtime = wanted.mode, wanted.size, wanted.atime, wanted.mtime
     if mode is None:
         mode = UNSPECIFIED_DIRECTORY_MODE if is_directory else UNSPECIFIED_MODE
-    mode = access.new_mode(identity, directory, mode & MODE_BITS, is_directory=is_directory)
-    user, group = identity.uid, access.new_group(identity, directory)
+    mode &= MODE_BITS
+    user, group = identity.uid, identity.gid
+    if directory.mode & access.SET_GROUP:
+        group = access.new_group(identity, directory)
+        mode = access.new_mode(identity, directory, mode, is_directory=is_directory)
     if user == 0:
         user = user if wanted.uid is None else wanted.uid
         group = group if wanted.gid is None else wanted.gid
-    size = wanted.size
     if size is None or kind is not _REGULAR:
         size = len(target)
     elif size > MAX_FILE_SIZE:
@@ -65,8 +69,8 @@ def new_inode(
         2 if is_directory else 1,
         size,
         0,
-        now if wanted.atime is None else _moment(wanted.atime, now, now),
-        now if wanted.mtime is None else _moment(wanted.mtime, now, now),
+        now if atime is None else _moment(atime, now, now),
+        now if mtime is None else _moment(mtime, now, now),
         now,
         parent,
         target,

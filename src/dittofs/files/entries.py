@@ -5,6 +5,8 @@ because its place is the cookie that clients hold.  The record at a home counts 
 (`displaced`), so that looking for a name that is not there ends at once where nothing was displaced.
 """
 
+from typing import Final
+
 from dittofs.files.cookies import END_OF_PLACES, FIRST_PLACE
 from dittofs.files.records import ENTRIES, Entry
 from dittofs.files.tree import Tree
@@ -12,8 +14,8 @@ from dittofs.files.values import Sought
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import View
 
-NO_FILE = FileId(0)
-_SCANNED_AT_ONCE = 64
+NO_FILE: Final = FileId(0)
+_SCANNED_AT_ONCE: Final = 64
 
 
 def seek(view: View, tree: Tree, directory: FileId, name: bytes) -> Sought:

@@ -6,21 +6,20 @@ make one, and a handle names the same file over restarts and renames.
 
 from hashlib import blake2b
 from hmac import compare_digest
+from typing import Final
 
 from dittofs.model.errors import BadHandle, StaleHandle
 from dittofs.model.ids import FileId, ShareId
 
-VERSION = b"\x01"
-SHARE_BYTES = 8
-FILE_BYTES = 8
-TAG_BYTES = 16
-HANDLE_BYTES = 1 + SHARE_BYTES + FILE_BYTES + TAG_BYTES
-HANDLES_REMEMBERED = 32_768
+VERSION: Final = b"\x01"
+SHARE_BYTES: Final = 8
+FILE_BYTES: Final = 8
+TAG_BYTES: Final = 16
+HANDLE_BYTES: Final = 1 + SHARE_BYTES + FILE_BYTES + TAG_BYTES
+HANDLES_REMEMBERED: Final = 32_768
 
-_SHARE = slice(1, 1 + SHARE_BYTES)
-_FILE = slice(1 + SHARE_BYTES, 1 + SHARE_BYTES + FILE_BYTES)
-_SIGNED = slice(0, 1 + SHARE_BYTES + FILE_BYTES)
-_TAG = slice(1 + SHARE_BYTES + FILE_BYTES, HANDLE_BYTES)
+_SHARE_END: Final = 1 + SHARE_BYTES
+_FILE_END: Final = _SHARE_END + FILE_BYTES
 
 
 def share_id_of(handle: bytes) -> ShareId:
@@ -29,7 +28,7 @@ def share_id_of(handle: bytes) -> ShareId:
         raise BadHandle(
             f"{len(handle)} bytes, version {handle[:1].hex() or 'none'}: ours have {HANDLE_BYTES}, version 01"
         )
-    return ShareId(handle[_SHARE])
+    return ShareId(handle[1:_SHARE_END])
 
 
 class HandleCodec:
@@ -40,7 +39,7 @@ class HandleCodec:
     def __init__(self, share: ShareId, key: bytes, *, capacity: int = HANDLES_REMEMBERED):
         assert len(share) == SHARE_BYTES, "a share id has eight bytes"
         self._prefix = VERSION + share
-        self._keyed = blake2b(key=key, digest_size=TAG_BYTES)
+        self._keyed = blake2b(key=key, digest_size=TAG_BYTES).copy  # which has the key behind it already
         self._capacity = capacity
         self._handles: dict[FileId, bytes] = {}
         self._files: dict[bytes, FileId] = {}
@@ -61,24 +60,25 @@ class HandleCodec:
         if file is not None:
             return file
         share_id_of(handle)
-        signed = handle[_SIGNED]
+        signed = handle[:_FILE_END]
         if not signed.startswith(self._prefix):
             raise StaleHandle("the handle is one of another share")
-        if not compare_digest(self._tag(signed), handle[_TAG]):
+        if not compare_digest(self._tag(signed), handle[_FILE_END:]):
             raise StaleHandle("the handle was not made by this share")
-        file = FileId(int.from_bytes(handle[_FILE], "big"))
+        file = FileId(int.from_bytes(handle[_SHARE_END:_FILE_END], "big"))
         self._remember(file, bytes(handle))
         return file
 
     def _tag(self, signed: bytes) -> bytes:
-        digest = self._keyed.copy()
+        digest = self._keyed()
         digest.update(signed)
         return digest.digest()
 
     def _remember(self, file: FileId, handle: bytes) -> None:
+        handles = self._handles
         # Starting afresh when full costs one hash per entry and round; keeping the order of use would cost at each hit.
-        if len(self._handles) >= self._capacity:
-            self._handles.clear()
+        if len(handles) >= self._capacity:
+            handles.clear()
             self._files.clear()
-        self._handles[file] = handle
+        handles[file] = handle
         self._files[handle] = file

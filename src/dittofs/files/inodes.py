@@ -1,5 +1,7 @@
 """Files as the rules see them: an inode joined with what is kept apart from it, and how a change of it is stored."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from dittofs.files.records import (
@@ -19,8 +21,8 @@ from dittofs.model.ids import FileId, ShareId
 from dittofs.stores.tables import View
 
 # An attribute of an Enum class costs as much as a look-up in a table.
-_REGULAR = FileType.REGULAR
-_DIRECTORY = FileType.DIRECTORY
+_REGULAR: Final = FileType.REGULAR
+_DIRECTORY: Final = FileType.DIRECTORY
 
 
 def load(view: View, file: FileId) -> File:
@@ -54,7 +56,9 @@ def store(view: View, file: File, inode: Inode) -> File:
 
 
 def _entries_changed(state: DirectoryState, change: EntriesChanged) -> DirectoryState:
-    moment = max(change.now, state.ctime + 1)
+    moment, ctime = change.now, state.ctime
+    if moment <= ctime:
+        moment = ctime + 1
     return DirectoryState(state.links + change.links, state.entries + change.entries, moment, moment)
 
 

@@ -1,5 +1,7 @@
 """RENAME: the one procedure with two directories, and with all the rules about replacing."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from dittofs.files import entries
@@ -24,7 +26,7 @@ from dittofs.model.identity import Identity
 from dittofs.model.ids import FileId
 from dittofs.stores.tables import View
 
-DEEPEST = 1_000_000
+DEEPEST: Final = 1_000_000
 """Directories above one another; more can only be a damaged tree."""
 
 

@@ -308,7 +308,9 @@ class LockService:
     def forget_file(self, file: FileRef) -> Hold | None:
         """A file's last link is gone, in the transaction that is being kept: its records go in the same batch."""
         now = self.now()
-        return self._done(None, None, self._table.file_removed(file, now), file, now)
+        effects = self._table.file_removed(file, now)
+        # Nearly every file goes without ever having been locked: nobody hears of that.
+        return self._done(None, None, effects, file, now) if effects else self._commits.undurable.get(file)
 
     async def force_release(
         self, lock_id: LockId, file: FileRef | None = None

@@ -226,10 +226,11 @@ class LockTable:
 
     def file_removed(self, file: FileRef, now: float) -> list[Effect]:
         """A removed file loses its locks, and nobody waits for it [LOCK-10]."""
-        state, turn = self._state, Turn(now)
+        state = self._state
         held = state.holdings.files.get(file)
         if held is None:
             return []
+        turn = Turn(now)
         for waiter in held.queue.in_order() if held.queue is not None else []:
             state.end(turn, waiter, Ended(Reason.REMOVED), Reason.REMOVED)
         for lock in list(held.locks()):

@@ -37,7 +37,7 @@ from dittofs.rpc.remembering import (
     Witness,
     question_of,
 )
-from dittofs.rpc.replay import Done, Key, New, ReplayCache
+from dittofs.rpc.replay import Begun, ReplayCache, key_of
 from dittofs.rpc.statuses import OK, status_reader
 from dittofs.xdr.errors import XdrError
 from dittofs.xdr.types import Chunks, arm_encoder, codec_of
@@ -436,37 +436,41 @@ class Dispatcher:
         self, entry: _Entry, record: bytes | memoryview, call: Call, arguments: Any, deliver: Deliver
     ) -> Chunks | None:
         peer = call.peer
-        key: Key = (peer.address, peer.port, call.xid, hash(bytes(record)))
-        replay = self._replay
-        match replay.begin(key, self._clock()):
-            case Done(reply):
-                self.replayed += 1
-                return [reply]
-            case New():
-                pass
-            case _:
-                deliver(None)  # the first one is still under way, and will be answered
-                return None
-
-        def deliver_and_keep(reply: Chunks | None) -> None:
-            if reply is None:
-                replay.abandon(key)
-            else:
-                joined = b"".join(reply)
-                reply = [joined]
-                replay.finish(key, joined, self._clock())
-            deliver(reply)
-
+        now = self._clock()
+        begun = self._replay.begin(key_of(peer.address, peer.port, call.xid, bytes(record)), now)
+        if begun is None:
+            deliver(None)  # the first one is still under way, and will be answered
+            return None
+        if not isinstance(begun, Begun):
+            self.replayed += 1
+            return [begun]
         if entry.is_async:
-            answer = self._step(entry, call, arguments, entry.handler(call, arguments), deliver_and_keep)
+            keep = self._keeping(begun, deliver)
+            answer = self._step(entry, call, arguments, entry.handler(call, arguments), keep)
         else:
             answer = self._answer(entry, call, arguments)
-            answer = self._now_or_held(entry, call, arguments, answer, deliver_and_keep)
+            if answer is None or call.hold is not None:
+                keep = self._keeping(begun, deliver)
+                answer = self._now_or_held(entry, call, arguments, answer, keep)
         if answer is None:
             return None
         joined = b"".join(answer)
-        replay.finish(key, joined, self._clock())
+        self._replay.finish(begun, joined, now)
         return [joined]
+
+    def _keeping(self, begun: Begun, deliver: Deliver) -> Deliver:
+        """What takes an answer that comes later, and keeps it."""
+
+        def deliver_and_keep(reply: Chunks | None) -> None:
+            if reply is None:
+                self._replay.abandon(begun)
+            else:
+                joined = b"".join(reply)
+                reply = [joined]
+                self._replay.finish(begun, joined, self._clock())
+            deliver(reply)
+
+        return deliver_and_keep
 
 
 class _LateResult:

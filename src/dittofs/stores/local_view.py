@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dittofs.model.ids import FileId
-from dittofs.stores.tables import Table
+from dittofs.stores.tables import Table, View
 from dittofs.stores.unchanged import Trail
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Rows:
         self.flushing: set[Any] = set()
 
 
-class LocalView:
+class LocalView(View):
     """The view of the procedure that is running.  There is one, because procedures do not overlap."""
 
     __slots__ = ("_driver", "_effects", "_needs_hold", "_tables", "moment", "reads", "seen", "trail", "writes")

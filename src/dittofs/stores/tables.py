@@ -76,7 +76,8 @@ class Table(Generic[K, R]):
         self._parts = struct.Struct(">x" + key_format)
         self.encode: Callable[[R], bytes] = msgspec.msgpack.Encoder().encode
         self.decode: Callable[[bytes], R] = msgspec.msgpack.Decoder(record).decode
-        self.pack: Callable[[K], bytes] = self._pack_tuple if len(key_format) > 1 else self._pack_one
+        packers = {0: self._pack_one, 1: self._pack_one, 2: self._pack_pair}
+        self.pack: Callable[[K], bytes] = packers.get(len(key_format), self._pack_tuple)
         self.unpack: Callable[[bytes], K] = (
             cast("Callable[[bytes], K]", self._parts.unpack) if len(key_format) > 1 else self._unpack_one
         )
@@ -84,6 +85,10 @@ class Table(Generic[K, R]):
 
     def _pack_one(self, key: K) -> bytes:
         return self._key.pack(self.prefix, key)
+
+    def _pack_pair(self, key: K) -> bytes:
+        first, second = cast(tuple[Any, Any], key)
+        return self._key.pack(self.prefix, first, second)
 
     def _pack_tuple(self, key: K) -> bytes:
         return self._key.pack(self.prefix, *cast(tuple[int, ...], key))
@@ -115,7 +120,8 @@ class NamedTable(Table[bytes, R]):
 
 
 class View(Protocol):
-    """What one transaction sees: the store with all earlier transactions and its own writes."""
+    """What one transaction sees: the store with all earlier transactions and its own writes.  A view that names this as
+    its base is called directly where both are compiled."""
 
     @property
     def now(self) -> int:

@@ -8,20 +8,24 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sortedcontainers import SortedList
 
 from dittofs.metrics.counting import StoreCounts
 from dittofs.model.errors import FileError
 from dittofs.model.ids import FileId
-from dittofs.stores.tables import Table, all_tables
+from dittofs.stores.tables import Table, View, all_tables
 from dittofs.stores.unchanged import Changes, Trail, Unchanged
 
 K = TypeVar("K")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+ORDERED_ANEW: Final = 4
+"""When more than one key in so many has moved, sorting all of them is quicker than moving each."""
 
 
 class _Rows:
@@ -44,10 +48,14 @@ class _Rows:
         elif old is not None:
             del records[key]
         if self.is_ordered and (old is None) is not (record is None):
-            # What came and went again, or the other way round, has not moved: nothing is left of it.
-            if self._moved.pop(key, None) is None:
-                self._moved[key] = old is not None
+            self.moved(key, old is not None)
         return old
+
+    def moved(self, key: Any, is_in: bool) -> None:
+        """A key came or went; `is_in` says whether the order has it still."""
+        # What came and went again, or the other way round, has not moved: nothing is left of it.
+        if self._moved.pop(key, None) is None:
+            self._moved[key] = is_in
 
     def scan(self, start: Any, end: Any, limit: int) -> list[tuple[Any, Any]]:
         """The first `limit` records with start <= key < end."""
@@ -64,27 +72,29 @@ class _Rows:
         """Bring the order up to date: `_moved` says of each key that came or went whether it is in there."""
         moved, self._moved = self._moved, {}
         records, keys = self.records, self._keys
+        if len(moved) * ORDERED_ANEW > len(keys):
+            self._keys = SortedList(records)
+            return
         for key, is_in in moved.items():
             if is_in and key not in records:
                 keys.remove(key)
         keys.update([key for key, is_in in moved.items() if not is_in and key in records])
 
 
-class VolatileView:
+class VolatileView(View):
     """The view of the procedure that is running.  There is one, because procedures do not overlap."""
 
-    __slots__ = ("_driver", "_tables", "effects", "moment", "reads", "trail", "undo")
+    __slots__ = ("_driver", "_records", "_tables", "effects", "moment", "reads", "undo")
 
     def __init__(self, driver: "VolatileTransactions", tables: list[_Rows]):
         self._driver = driver
         self._tables = tables
+        self._records = [rows.records for rows in tables]
         self.undo: list[tuple[_Rows, Any, Any]] = []
         """What was there before, oldest first."""
         self.effects: list[object] = []
         self.moment = 0
         self.reads = 0
-        self.trail: Trail | None = None
-        """What was read, if somebody wants to know."""
 
     @property
     def now(self) -> int:
@@ -95,21 +105,21 @@ class VolatileView:
 
     def get(self, table: Table[K, R], key: K) -> R | None:
         self.reads += 1
-        records = self._tables[table.number].records
-        record: R | None = records.get(key)
-        trail = self.trail
-        if trail is not None:
-            assert table.has_witnesses, f"who only looks does not look at a {table.name}"
-            trail += (records, key, record)
+        record: R | None = self._records[table.number].get(key)
         return record
 
     def get_all(self, table: Table[K, R], keys: Sequence[K]) -> list[R | None]:
         self.reads += len(keys)
-        return list(map(self._tables[table.number].records.get, keys))
+        return list(map(self._records[table.number].get, keys))
 
     def put(self, table: Table[K, R], key: K, record: R) -> None:
         rows = self._tables[table.number]
-        self.undo.append((rows, key, rows.write(key, record)))
+        records = rows.records
+        old = records.get(key)
+        records[key] = record
+        if old is None and rows.is_ordered:
+            rows.moved(key, False)
+        self.undo.append((rows, key, old))
 
     def delete(self, table: Table[K, R], key: K) -> None:
         rows = self._tables[table.number]
@@ -147,6 +157,24 @@ class VolatileView:
         self.moment = 0
 
 
+class _LookingView(VolatileView):
+    """The view of a procedure that only looks, and of which somebody wants to know what it read."""
+
+    __slots__ = ("trail",)
+
+    def __init__(self, driver: "VolatileTransactions", tables: list[_Rows]):
+        super().__init__(driver, tables)
+        self.trail: Trail = []
+
+    def get(self, table: Table[K, R], key: K) -> R | None:
+        assert table.has_witnesses, f"who only looks does not look at a {table.name}"
+        self.reads += 1
+        records = self._records[table.number]
+        record: R | None = records.get(key)
+        self.trail += (records, key, record)
+        return record
+
+
 class VolatileTransactions:
     """The driver of the memory store."""
 
@@ -165,10 +193,11 @@ class VolatileTransactions:
         self._changes = Changes()
         self._tables = [_Rows() for _ in all_tables()]
         self._view = VolatileView(self, self._tables)
+        self._looking = _LookingView(self, self._tables)
 
     @property
     def counts(self) -> StoreCounts:
-        self._counts.reads = self._view.reads
+        self._counts.reads = self._view.reads + self._looking.reads
         return self._counts
 
     def open(self) -> None:
@@ -201,12 +230,15 @@ class VolatileTransactions:
 
     def look(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> tuple[T, Unchanged]:
         """Run a procedure that only looks; also what tells whether its result is still true later on."""
+        view = self._looking
         trail: Trail = []
-        self._view.trail = trail
+        view.trail = trail
         try:
-            return self.run(function, *args), Unchanged(self._changes, trail)
+            result = function(view, *args)
         finally:
-            self._view.trail = None
+            view.moment = 0
+        assert not view.undo, "it only looks"
+        return result, Unchanged(self._changes, trail)
 
     async def perform(self, function: Callable[..., T], *args: Any, is_relaxed: bool = False) -> T:
         return self.run(function, *args)

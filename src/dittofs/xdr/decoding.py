@@ -40,6 +40,8 @@ class DecodeWriter(SourceWriter):
     def write(self, shape: Shape) -> Callable[..., Any]:
         """The function that decodes values of this shape."""
         with self.block("def decode(buffer, position):"):
+            self.line("size = len(buffer)")
+            self.line("is_bytes = type(buffer) is bytes")
             with self.block("try:"):
                 self.field(shape, "value", self.title)
                 self.flush()
@@ -120,15 +122,13 @@ class DecodeWriter(SourceWriter):
 
     def _variable_bytes(self, shape: VariableBytes, target: str, path: str) -> None:
         length = self._length(shape.maximum, path)
-        self.line("start = position")
-        self.line(f"end = start + {length}")
-        self.line(f"position = end + (-{length} & 3)")
-        self.raise_if("position > len(buffer)", f"ends_early({path!r})")
+        self.line(f"end = position + {length}")
         if shape.as_view:
-            self.line(f"{target} = memoryview(buffer)[start:end]")
+            self.line(f"{target} = memoryview(buffer)[position:end]")
         else:
-            self.line("data = buffer[start:end]")
-            self.line(f"{target} = data if type(data) is bytes else bytes(data)")
+            self.line(f"{target} = buffer[position:end] if is_bytes else bytes(buffer[position:end])")
+        self.line(f"position = end + (-{length} & 3)")
+        self.raise_if("position > size", f"ends_early({path!r})")
 
     def _maybe(self, element: Shape, target: str, path: str) -> None:
         with self.block(f"if {self._flag('present')}:"):
@@ -144,15 +144,15 @@ class DecodeWriter(SourceWriter):
             return
         self.flush()
         memory, known = self.constant("memory", {}), self.variable("known")
-        self.line("rest = bytes(buffer[position:])")
+        self.line("rest = buffer[position:] if is_bytes else bytes(buffer[position:])")
         self.line(f"{known} = {memory}.get(rest)")
         with self.block(f"if {known} is not None:"):
             self.line(f"{target} = {known}")
-            self.line("position = len(buffer)")
+            self.line("position = size")
         with self.block("else:"):
             self.field(element, target, path)
             self.flush()
-            with self.block(f"if position == len(buffer) and len(rest) <= {REMEMBERED_BYTES_MAX}:"):
+            with self.block(f"if position == size and len(rest) <= {REMEMBERED_BYTES_MAX}:"):
                 with self.block(f"if len({memory}) >= {REMEMBERED_MOST}:"):
                     self.line(f"{memory}.clear()")
                 self.line(f"{memory}[rest] = {target}")

@@ -7,8 +7,10 @@ from dittofs.files.values import NOTHING, File, ServerTime, SetAttributes
 from dittofs.model.ids import FileId
 from dittofs.protocols.nfs3.attributes import (
     LATEST,
+    WISHES_KEPT,
     AttributeCache,
     nanoseconds_of,
+    remembered_attributes_of,
     set_attributes_of,
     time_of,
 )
@@ -105,6 +107,33 @@ def test_wcc_tells_of_both_sides() -> None:
     assert cache.wcc(before, after) == encoded(wcc_data, wcc_data(size_and_times, read(cache, after)))
 
 
+def test_wcc_of_a_directory_says_what_its_attributes_say() -> None:
+    """Its parts are kept from change to change; states come in any order, and its mode may change as well."""
+    cache = AttributeCache(FSID, capacity=2)
+    inode = replace(INODE, type=FileType.DIRECTORY, atime=7_000_000_007)
+    states = [DirectoryState(2 + n, n, 4_000_000_000 + n % 2, 5_000_000_000 + n * n) for n in range(5)]
+    walks = [(0, 1), (1, 2), (2, 2), (0, 3), (3, 1), (4, 0)]
+    for id_ in (1, 2, 3, 1):
+        for mode in (0o755, 0o700):
+            changed = replace(inode, mode=mode)
+            for old, new in walks:
+                before, after = File(FileId(id_), changed, states[old]), File(FileId(id_), changed, states[new])
+                known = read(cache, before)
+                expected = wcc_data(wcc_attr(known.size, known.mtime, known.ctime), read(cache, after))
+                assert cache.wcc(before, after) == encoded(wcc_data, expected)
+    assert len(cache._directories) <= 2
+
+
+def test_wcc_of_a_directory_whose_own_attributes_changed() -> None:
+    cache = AttributeCache(FSID)
+    inode, state = replace(INODE, type=FileType.DIRECTORY), DirectoryState(2, 0, 1, 2)
+    before = File(FileId(1), inode, state)
+    after = File(FileId(1), replace(inode, mode=0o500), DirectoryState(2, 0, 1, 3))
+    expected = wcc_data(wcc_attr(inode.size, nfstime3(0, 1), nfstime3(0, 2)), read(cache, after))
+    assert cache.wcc(before, before)
+    assert cache.wcc(before, after) == encoded(wcc_data, expected)
+
+
 def test_times_outside_of_the_wire_are_brought_to_its_ends() -> None:
     assert time_of(-1) == (0, 0)
     assert time_of(LATEST + 1) == (2**32 - 1, 999_999_999)
@@ -114,6 +143,20 @@ def test_times_outside_of_the_wire_are_brought_to_its_ends() -> None:
 def test_what_is_not_set_stays() -> None:
     nothing = sattr3(None, None, None, None, set_atime(time_how.DONT_CHANGE), set_mtime(time_how.DONT_CHANGE))
     assert set_attributes_of(nothing) == NOTHING
+
+
+def test_the_same_wish_is_understood_once() -> None:
+    wish = sattr3(0o644, None, None, None, set_atime(time_how.DONT_CHANGE), set_mtime(time_how.DONT_CHANGE))
+    understood = remembered_attributes_of(wish)
+    assert understood == SetAttributes(mode=0o644)
+    assert remembered_attributes_of(wish) is understood
+    for number in range(3 * WISHES_KEPT):
+        assert remembered_attributes_of(replace_mode(wish, number)).mode == number
+    assert remembered_attributes_of(wish) == understood
+
+
+def replace_mode(wish: sattr3, mode: int) -> sattr3:
+    return sattr3(mode, wish.uid, wish.gid, wish.size, wish.atime, wish.mtime)
 
 
 def test_each_attribute_is_set_by_itself() -> None:

@@ -2,10 +2,14 @@
 
 Setting a size may have to wait for content: that makes SETATTR a coroutine, and a CREATE that asks for it.  All of
 these are remembered by the replay cache [NFS-5], and refused on a read-only share.
+
+What answers consist of when they succeed has one size, so it is handed on encoded: CREATE, MKDIR, SYMLINK and MKNOD
+with `_made`, REMOVE and RMDIR with the directory's `wcc_data`, RENAME with that of both.
 """
 
 from dittofs.files import io, namespace
 from dittofs.files.attributes import set_attributes
+from dittofs.files.handles import HANDLE_BYTES
 from dittofs.files.inodes import load
 from dittofs.files.namespace import CreateMode
 from dittofs.files.records import FileType
@@ -13,13 +17,18 @@ from dittofs.files.renaming import rename as rename_file
 from dittofs.files.values import NOTHING, Change, File, SetAttributes
 from dittofs.model.errors import WrongType
 from dittofs.model.ids import FileId
-from dittofs.protocols.nfs3.attributes import nanoseconds_of, set_attributes_of
+from dittofs.protocols.nfs3.attributes import (
+    fattr3_of,
+    nanoseconds_of,
+    remembered_attributes_of,
+    set_attributes_of,
+)
+from dittofs.protocols.nfs3.packing import pack_made_object
 from dittofs.protocols.nfs3.serving import Visitor, Waits, attributes_at, failing, metadata, run, waiting, wcc_at
 from dittofs.protocols.nfs3.types import (
     CREATE3args,
     CREATE3res,
     CREATE3resfail,
-    CREATE3resok,
     LINK3args,
     LINK3res,
     LINK3resfail,
@@ -27,23 +36,18 @@ from dittofs.protocols.nfs3.types import (
     MKDIR3args,
     MKDIR3res,
     MKDIR3resfail,
-    MKDIR3resok,
     MKNOD3args,
     MKNOD3res,
     MKNOD3resfail,
-    MKNOD3resok,
     REMOVE3args,
     REMOVE3res,
     REMOVE3resfail,
-    REMOVE3resok,
     RENAME3args,
     RENAME3res,
     RENAME3resfail,
-    RENAME3resok,
     RMDIR3args,
     RMDIR3res,
     RMDIR3resfail,
-    RMDIR3resok,
     SETATTR3args,
     SETATTR3res,
     SETATTR3resfail,
@@ -51,7 +55,6 @@ from dittofs.protocols.nfs3.types import (
     SYMLINK3args,
     SYMLINK3res,
     SYMLINK3resfail,
-    SYMLINK3resok,
     createmode3,
     devicedata3,
     ftype3,
@@ -98,7 +101,7 @@ def _sets_size(args: CREATE3args) -> bool:
     return how.discriminant != EXCLUSIVE and how.value.size is not None
 
 
-async def _create_and_truncate(call: Call, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREATE3resok:
+async def _create_and_truncate(call: Call, visitor: Visitor, id_: FileId, args: CREATE3args) -> bytes:
     """The file may be there already, with content."""
     volume = visitor.volume
     created: Change = await volume.transactions.perform(_create, visitor, id_, args, is_relaxed=volume.is_relaxed)
@@ -107,7 +110,7 @@ async def _create_and_truncate(call: Call, visitor: Visitor, id_: FileId, args: 
         wanted = SetAttributes(size=created.truncate_to)
         change = await io.set_attributes(volume, visitor.identity, file.id, wanted, guard=visitor.guard)
         file = change.after
-    return CREATE3resok(*_made(visitor, file, created.before, created.after))
+    return _made(visitor, file, created.before, created.after)
 
 
 @metadata(
@@ -119,23 +122,23 @@ async def _create_and_truncate(call: Call, visitor: Visitor, id_: FileId, args: 
     is_change=True,
     waits=Waits(_sets_size, _create_and_truncate),
 )
-def create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> CREATE3resok:
+def create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> bytes:
     """RFC 1813 3.3.8."""
     created = _create(view, visitor, id_, args)
-    return CREATE3resok(*_made(visitor, created.file, created.before, created.after))
+    return _made(visitor, created.file, created.before, created.after)
 
 
 def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Change:
     how = args.how
     mode = CREATE_MODES[how.discriminant]
-    is_exclusive = mode is CreateMode.EXCLUSIVE
+    is_exclusive = how.discriminant == EXCLUSIVE
     return namespace.create(
         view,
         visitor.volume.tree,
         visitor.identity,
         load(view, id_),
         args.where.name,
-        NOTHING if is_exclusive else set_attributes_of(how.value),
+        NOTHING if is_exclusive else remembered_attributes_of(how.value),
         mode,
         how.value if is_exclusive else b"",
     )
@@ -149,13 +152,13 @@ def _create(view: View, visitor: Visitor, id_: FileId, args: CREATE3args) -> Cha
     failure=failing(MKDIR3res, MKDIR3resfail, dir_wcc=wcc_at("where.dir")),
     is_change=True,
 )
-def mkdir(view: View, visitor: Visitor, id_: FileId, args: MKDIR3args) -> MKDIR3resok:
+def mkdir(view: View, visitor: Visitor, id_: FileId, args: MKDIR3args) -> bytes:
     """RFC 1813 3.3.9."""
-    wanted = set_attributes_of(args.attributes)
+    wanted = remembered_attributes_of(args.attributes)
     made = namespace.make_directory(
         view, visitor.volume.tree, visitor.identity, load(view, id_), args.where.name, wanted
     )
-    return MKDIR3resok(*_made(visitor, made.file, made.before, made.after))
+    return _made(visitor, made.file, made.before, made.after)
 
 
 @metadata(
@@ -166,7 +169,7 @@ def mkdir(view: View, visitor: Visitor, id_: FileId, args: MKDIR3args) -> MKDIR3
     failure=failing(SYMLINK3res, SYMLINK3resfail, dir_wcc=wcc_at("where.dir")),
     is_change=True,
 )
-def symlink(view: View, visitor: Visitor, id_: FileId, args: SYMLINK3args) -> SYMLINK3resok:
+def symlink(view: View, visitor: Visitor, id_: FileId, args: SYMLINK3args) -> bytes:
     """RFC 1813 3.3.10."""
     made = namespace.make_symlink(
         view,
@@ -177,7 +180,7 @@ def symlink(view: View, visitor: Visitor, id_: FileId, args: SYMLINK3args) -> SY
         args.symlink.symlink_data,
         set_attributes_of(args.symlink.symlink_attributes),
     )
-    return SYMLINK3resok(*_made(visitor, made.file, made.before, made.after))
+    return _made(visitor, made.file, made.before, made.after)
 
 
 @metadata(
@@ -188,7 +191,7 @@ def symlink(view: View, visitor: Visitor, id_: FileId, args: SYMLINK3args) -> SY
     failure=failing(MKNOD3res, MKNOD3resfail, dir_wcc=wcc_at("where.dir")),
     is_change=True,
 )
-def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> MKNOD3resok:
+def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> bytes:
     """RFC 1813 3.3.11."""
     what = args.what.value
     kind = FileType(args.what.discriminant)
@@ -206,13 +209,14 @@ def mknod(view: View, visitor: Visitor, id_: FileId, args: MKNOD3args) -> MKNOD3
         device.specdata1,
         device.specdata2,
     )
-    return MKNOD3resok(*_made(visitor, made.file, made.before, made.after))
+    return _made(visitor, made.file, made.before, made.after)
 
 
-def _made(visitor: Visitor, file: File, before: File, after: File) -> tuple[bytes, bytes, bytes]:
-    """Handle, attributes and the directory of a new file: what every maker answers with."""
-    attributes = visitor.attributes
-    return visitor.volume.codec.encode(file.id), attributes.encoded_once(file), attributes.wcc(before, after)
+def _made(visitor: Visitor, file: File, before: File, after: File) -> bytes:
+    """Handle, attributes and the directory of a new file: what every maker answers with, encoded."""
+    begin: bytes = pack_made_object(1, HANDLE_BYTES, visitor.volume.codec.encode(file.id), 1)
+    # Its attributes are not kept: it will be another one when it is asked for.
+    return begin + fattr3_of(file, visitor.share.fsid) + visitor.attributes.wcc(before, after)
 
 
 @metadata(
@@ -223,10 +227,10 @@ def _made(visitor: Visitor, file: File, before: File, after: File) -> tuple[byte
     failure=failing(REMOVE3res, REMOVE3resfail, dir_wcc=wcc_at("object.dir")),
     is_change=True,
 )
-def remove(view: View, visitor: Visitor, id_: FileId, args: REMOVE3args) -> REMOVE3resok:
+def remove(view: View, visitor: Visitor, id_: FileId, args: REMOVE3args) -> bytes:
     """RFC 1813 3.3.12."""
     change = namespace.remove(view, visitor.volume.tree, visitor.identity, load(view, id_), args.object.name)
-    return REMOVE3resok(visitor.attributes.wcc(change.before, change.after))
+    return visitor.attributes.wcc(change.before, change.after)
 
 
 @metadata(
@@ -237,10 +241,10 @@ def remove(view: View, visitor: Visitor, id_: FileId, args: REMOVE3args) -> REMO
     failure=failing(RMDIR3res, RMDIR3resfail, dir_wcc=wcc_at("object.dir")),
     is_change=True,
 )
-def rmdir(view: View, visitor: Visitor, id_: FileId, args: RMDIR3args) -> RMDIR3resok:
+def rmdir(view: View, visitor: Visitor, id_: FileId, args: RMDIR3args) -> bytes:
     """RFC 1813 3.3.13."""
     change = namespace.remove_directory(view, visitor.volume.tree, visitor.identity, load(view, id_), args.object.name)
-    return RMDIR3resok(visitor.attributes.wcc(change.before, change.after))
+    return visitor.attributes.wcc(change.before, change.after)
 
 
 @metadata(
@@ -251,7 +255,7 @@ def rmdir(view: View, visitor: Visitor, id_: FileId, args: RMDIR3args) -> RMDIR3
     failure=failing(RENAME3res, RENAME3resfail, fromdir_wcc=wcc_at("from_.dir"), todir_wcc=wcc_at("to.dir")),
     is_change=True,
 )
-def rename(view: View, visitor: Visitor, id_: FileId, args: RENAME3args) -> RENAME3resok:
+def rename(view: View, visitor: Visitor, id_: FileId, args: RENAME3args) -> bytes:
     """RFC 1813 3.3.14."""
     to = args.to
     from_directory = to_directory = load(view, id_)
@@ -261,7 +265,7 @@ def rename(view: View, visitor: Visitor, id_: FileId, args: RENAME3args) -> RENA
     done = rename_file(view, tree, identity, from_directory, args.from_.name, to_directory, to.name)
     wcc = visitor.attributes.wcc
     from_wcc = wcc(done.from_before, done.from_after)
-    return RENAME3resok(from_wcc, from_wcc if to_directory is from_directory else wcc(done.to_before, done.to_after))
+    return from_wcc + (from_wcc if to_directory is from_directory else wcc(done.to_before, done.to_after))
 
 
 @metadata(

@@ -7,7 +7,7 @@ transaction driver.  A *waiting* one is a coroutine, for content.
 
 from collections.abc import Callable, Coroutine
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from dittofs.clients.host_ids import HostsAt
 from dittofs.files.inodes import load
@@ -30,17 +30,17 @@ from dittofs.shares.share import FlavorRefused, Share
 
 NFS3 = Program("NFS", 100003, 3)
 
-NFS3_OK = nfsstat3.NFS3_OK
+NFS3_OK: Final = nfsstat3.NFS3_OK
 
-VISITORS_KEPT = 8192
+VISITORS_KEPT: Final = 8192
 
 Metadata = TypeVar("Metadata", bound=Callable[..., Any])
 Waiting = TypeVar("Waiting", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
 class Waits(NamedTuple):
-    """The calls of a metadata procedure that have to wait all the same, told by their arguments, and the coroutine
-    function ``(call, visitor, file id, arguments) -> success arm`` that answers them."""
+    """The calls of a changing metadata procedure that have to wait all the same, told by their arguments, and the
+    coroutine function ``(call, visitor, file id, arguments) -> success arm`` that answers them."""
 
     is_for: Callable[[Any], bool]
     function: Callable[..., Coroutine[Any, Any, Any]]
@@ -134,6 +134,11 @@ def _identity_of(call: Call, share: Share) -> Identity:
         raise AuthenticationRefused(str(refused)) from None
 
 
+def _refuse_change(share: Share) -> NoReturn:
+    share.check_writable()
+    raise TryLater(f"{share.name} stands still for a moment, for a backup")
+
+
 def metadata(
     number: int,
     arguments: Any,
@@ -155,13 +160,12 @@ def metadata(
             services: Nfs3Services = call.services
             share, id_ = services.shares.resolve(handle_in(args))
             visitor = services.admit(call, share)
-            if is_change:
-                share.check_writable()
-                if share.volume.is_frozen:
-                    raise TryLater(f"{share.name} stands still for a moment, for a backup")
-            if waits is not None and waits.is_for(args):
-                raise MustWait(waits.function(call, visitor, id_, args))
             volume = share.volume
+            if is_change:
+                if share.is_read_only or volume.is_frozen:
+                    _refuse_change(share)
+                if waits is not None and waits.is_for(args):
+                    raise MustWait(waits.function(call, visitor, id_, args))
             transactions = volume.transactions
             try:
                 if call.is_asked_again:
@@ -205,10 +209,8 @@ def waiting(
         services: Nfs3Services = call.services
         share, id_ = services.shares.resolve(handle_in(args))
         visitor = services.admit(call, share)
-        if is_change:
-            share.check_writable()
-            if share.volume.is_frozen:
-                raise TryLater(f"{share.name} stands still for a moment, for a backup")
+        if is_change and (share.is_read_only or share.volume.is_frozen):
+            _refuse_change(share)
         return visitor, id_
 
     def register(function: Waiting) -> Waiting:

@@ -156,16 +156,6 @@ class wcc_data:
 encoded_wcc_data = Annotated[wcc_data | bytes, MayBeEncoded()]
 
 
-@struct
-class whole_wcc_data:
-    """`wcc_data` with both of its parts, which then has one size; not in the RFC."""
-
-    has_before: bool
-    before: wcc_attr
-    has_after: bool
-    after: fattr3
-
-
 post_op_fh3 = nfs_fh3 | None
 
 
@@ -445,7 +435,7 @@ class CREATE3resfail:
 
 @union(nfsstat3)
 class CREATE3res(XdrUnion):
-    NFS3_OK: CREATE3resok
+    NFS3_OK: Annotated[CREATE3resok | bytes, MayBeEncoded()]
     default: CREATE3resfail
 
 
@@ -470,7 +460,7 @@ class MKDIR3resfail:
 
 @union(nfsstat3)
 class MKDIR3res(XdrUnion):
-    NFS3_OK: MKDIR3resok
+    NFS3_OK: Annotated[MKDIR3resok | bytes, MayBeEncoded()]
     default: MKDIR3resfail
 
 
@@ -501,7 +491,7 @@ class SYMLINK3resfail:
 
 @union(nfsstat3)
 class SYMLINK3res(XdrUnion):
-    NFS3_OK: SYMLINK3resok
+    NFS3_OK: Annotated[SYMLINK3resok | bytes, MayBeEncoded()]
     default: SYMLINK3resfail
 
 
@@ -541,7 +531,7 @@ class MKNOD3resfail:
 
 @union(nfsstat3)
 class MKNOD3res(XdrUnion):
-    NFS3_OK: MKNOD3resok
+    NFS3_OK: Annotated[MKNOD3resok | bytes, MayBeEncoded()]
     default: MKNOD3resfail
 
 
@@ -563,7 +553,7 @@ class REMOVE3resfail:
 
 @union(nfsstat3)
 class REMOVE3res(XdrUnion):
-    NFS3_OK: REMOVE3resok
+    NFS3_OK: Annotated[REMOVE3resok | bytes, MayBeEncoded()]
     default: REMOVE3resfail
 
 
@@ -585,7 +575,7 @@ class RMDIR3resfail:
 
 @union(nfsstat3)
 class RMDIR3res(XdrUnion):
-    NFS3_OK: RMDIR3resok
+    NFS3_OK: Annotated[RMDIR3resok | bytes, MayBeEncoded()]
     default: RMDIR3resfail
 
 
@@ -610,7 +600,7 @@ class RENAME3resfail:
 
 @union(nfsstat3)
 class RENAME3res(XdrUnion):
-    NFS3_OK: RENAME3resok
+    NFS3_OK: Annotated[RENAME3resok | bytes, MayBeEncoded()]
     default: RENAME3resfail
 
 
