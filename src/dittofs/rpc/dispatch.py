@@ -7,7 +7,7 @@ stepped once at once, and becomes a task only if it really has to wait.
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import structlog
 
@@ -39,6 +39,7 @@ from dittofs.rpc.remembering import (
 )
 from dittofs.rpc.replay import Begun, ReplayCache, key_of
 from dittofs.rpc.statuses import OK, status_reader
+from dittofs.rpc.unfinished import BegunCoroutine, LateResult
 from dittofs.xdr.errors import XdrError
 from dittofs.xdr.types import Chunks, arm_encoder, codec_of
 
@@ -257,10 +258,10 @@ class Dispatcher:
         try:
             return self._reply(entry, call, entry.handler(call, arguments))
         except Later as later:
-            call.hold = _LateResult(later)
+            call.hold = LateResult(later)
             return None
         except MustWait as wait:
-            call.hold = _Begun(wait.coroutine)
+            call.hold = BegunCoroutine(wait.coroutine)
             return None
         except Exception as error:  # everything that can go wrong becomes a reply here
             return self._error_reply(entry, call, arguments, error)
@@ -360,10 +361,10 @@ class Dispatcher:
         """Keep the answer until what it tells of is durable."""
         hold, call.hold = call.hold, None
         assert hold is not None, "nothing to wait for"
-        if isinstance(hold, _LateResult):
+        if isinstance(hold, LateResult):
             self._answer_later(entry, call, arguments, hold.later, deliver)
             return None
-        if isinstance(hold, _Begun):
+        if isinstance(hold, BegunCoroutine):
             return self._step(entry, call, arguments, hold.coroutine, deliver)
         arrived = self._arrived
 
@@ -471,30 +472,6 @@ class Dispatcher:
             deliver(reply)
 
         return deliver_and_keep
-
-
-class _LateResult:
-    """Stands where a hold stands, in a call whose very result is still to come."""
-
-    __slots__ = ("later",)
-
-    def __init__(self, later: Later):
-        self.later = later
-
-    def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
-        raise AssertionError("there is no answer yet that could be held")
-
-
-class _Begun:
-    """The same in a call whose plain handler has left it to a coroutine."""
-
-    __slots__ = ("coroutine",)
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]):
-        self.coroutine = coroutine
-
-    def when_settled(self, settled: Callable[[FileError | None], None]) -> NoReturn:
-        raise AssertionError("there is no answer yet that could be held")
 
 
 def _number(xid: bytes | memoryview) -> int:
