@@ -127,9 +127,9 @@ def nfs(name: str, arguments: Callable[[Bench, int], Any]) -> Callable[[Bench, i
     return lambda bench, count: bench.records(EXCHANGES[name], lambda xid: arguments(bench, xid), count)
 
 
-def lock_and_unlock(bench: Bench, count: int) -> list[bytes]:
+def lock_and_unlock(bench: Bench, count: int, *, ranges: int = 2**32) -> list[bytes]:
     def lock(xid: int) -> nlm4_lock:
-        return nlm4_lock(b"client", bench.file, b"owner", 7, xid // 2 * 10, 10)
+        return nlm4_lock(b"client", bench.file, b"owner", 7, xid // 2 % ranges * 10, 10)
 
     def arguments(xid: int) -> Any:
         return NLM4.unlockargs(b"", lock(xid)) if xid % 2 else NLM4.lockargs(b"", False, True, lock(xid), False, 1)
@@ -200,3 +200,12 @@ def test_reading_on_costs_no_more_than_it_did(bench: Bench) -> None:
         bench.converse(requests(bench, CALLS))
     batches = [requests(bench, CALLS), requests(bench, CALLS)]
     compare("READ 2 KiB, reading on", cost_of(lambda: bench.converse(batches.pop()), CALLS))
+
+
+@pytest.mark.slow
+@uncompiled
+def test_a_lock_done_again_costs_no_more_than_it_did(bench: Bench) -> None:
+    for _ in range(4):
+        bench.converse(lock_and_unlock(bench, CALLS, ranges=8))
+    batches = [lock_and_unlock(bench, CALLS, ranges=8), lock_and_unlock(bench, CALLS, ranges=8)]
+    compare("LOCK and UNLOCK again", cost_of(lambda: bench.converse(batches.pop()), CALLS))
