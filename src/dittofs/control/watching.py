@@ -168,11 +168,16 @@ class LockWatch:
         return True
 
     def taken(self, lock: Lock) -> None:
-        self._usual(lock).granted.value += 1
+        usual = self._exclusive.get(lock.file.share) if lock.mode is EXCLUSIVE else None
+        if usual is None:
+            usual = self._usual(lock)
+        usual.granted.value += 1
         self.changes += 1
 
     def given_back(self, lock: Lock, now: float) -> None:
-        usual = self._usual(lock)
+        usual = self._exclusive.get(lock.file.share) if lock.mode is EXCLUSIVE else None
+        if usual is None:
+            usual = self._usual(lock)
         usual.released.value += 1
         seconds = now - lock.acquired_at
         usual.held.observe(max(0.0, seconds))

@@ -115,12 +115,14 @@ class Conversation:
         or has several fragments, or came when too much was owed already.  Raises RecordError, XdrError."""
         end = len(data)
         answers, dispatcher, out = self._answers, self._dispatcher, self.out
-        all_series, repeats = self._series, self._repeats
+        all_series, max_record = self._series, self._max_record
+        repeats = self._repeats
+        args_at, rest_at, by_question = repeats.args_at, repeats.rest_at, repeats.by_question
         while end - position >= 4 and not self.is_full:
             mark: int = _unpack_mark(data, position)[0]
             length = mark - LAST_FRAGMENT
-            if length > self._max_record:
-                raise RecordError(f"a record of {length} bytes, allowed are {self._max_record}")
+            if length > max_record:
+                raise RecordError(f"a record of {length} bytes, allowed are {max_record}")
             start = position + 4
             stop = start + length
             if length < 0 or stop > end:
@@ -129,15 +131,12 @@ class Conversation:
             if length < SHORTEST_CALL:  # nothing that could be known
                 self.serve(data[start:stop])
                 continue
-            if repeats.args_at:
-                args_at, rest_at = start + repeats.args_at, start + repeats.rest_at
-                repeat = repeats.by_question.get(data[start + 4 : args_at] + data[rest_at:stop])
-                if (
-                    repeat is not None
-                    and data[args_at : args_at + 4] == repeats.cookie_length
-                    and self._repeat(repeat, data, start, args_at, rest_at, stop)
-                ):
-                    continue
+            if args_at:
+                repeat = by_question.get(data[start + 4 : start + args_at] + data[start + rest_at : stop])
+                if repeat is not None:
+                    cookie = data[start + args_at : start + rest_at]
+                    if cookie.startswith(repeat.cookie_length) and self._repeat(repeat, cookie, data, start, stop):
+                        continue
             known = answers.get(data[start + 4 : stop])
             if known is not None and known.witness.is_unchanged():
                 dispatcher.count_remembered(known.counts)
@@ -155,7 +154,7 @@ class Conversation:
                     self.serve(data[start:stop])
         return position
 
-    def _repeat(self, repeat: Repeat, data: bytes, start: int, args_at: int, rest_at: int, stop: int) -> bool:
+    def _repeat(self, repeat: Repeat, cookie: bytes, data: bytes, start: int, stop: int) -> bool:
         """Do once more what was asked before with another cookie, if it comes out as before."""
         doing = repeat.doing
         if not doing.again():
@@ -165,15 +164,11 @@ class Conversation:
         if hold is None:
             self._dispatcher.count_repeated(repeat)
             out = self.out
-            out.append(repeat.mark)
-            out.append(data[start : start + 4])
-            out.append(repeat.before)
-            out.append(data[args_at:rest_at])
-            out.append(repeat.tail)
+            out += (repeat.mark, data[start : start + 4], repeat.before, cookie, repeat.tail)
             if len(out) > UNSENT_PIECES:
                 self._on_full_hands()
             return True
-        reply = data[start : start + 4] + repeat.before + data[args_at:rest_at] + repeat.tail
+        reply = data[start : start + 4] + repeat.before + cookie + repeat.tail
         self._hold(hold, repeat, data[start:stop], reply)
         return True
 

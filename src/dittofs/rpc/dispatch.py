@@ -313,17 +313,15 @@ class Dispatcher:
         question, doing = call.question, call.doing
         if question is None or doing is None:
             return
-        cookie_bytes = len(question.cookie)
-        tail = b"".join(out)[RESULT_AT + cookie_bytes :]
-        repeat = Repeat(
-            doing, before=SUCCESS_TAIL, cookie_bytes=cookie_bytes, tail=tail, counts=entry.counts, status=status
-        )
+        cookie = question.cookie
+        tail = b"".join(out)[RESULT_AT + len(cookie) :]
+        repeat = Repeat(doing, before=SUCCESS_TAIL, cookie=cookie, tail=tail, counts=entry.counts, status=status)
         self.memory.keep_repeat(call.peer, question, repeat)
 
     def count_repeated(self, repeat: Repeat) -> None:
         """What it asks was done once more, and is answered at once."""
         counts = repeat.counts
-        counts.count(repeat.status)
+        counts.statuses[repeat.status] += 1  # the first one has been counted
         if not counts.in_batch:
             self._in_batch.append(counts)
         counts.in_batch += 1

@@ -116,12 +116,14 @@ class Repeat:
     """A question that comes again and again with other cookies.  Its answer is `mark`, the transaction id, `before`,
     the cookie as it is encoded, and `tail`, which is counted in `counts` as `status`."""
 
-    __slots__ = ("before", "counts", "doing", "mark", "status", "tail")
+    __slots__ = ("before", "cookie_length", "counts", "doing", "mark", "status", "tail")
 
-    def __init__(self, doing: Doing, *, before: bytes, cookie_bytes: int, tail: bytes, counts: Any, status: str):
+    def __init__(self, doing: Doing, *, before: bytes, cookie: bytes, tail: bytes, counts: Any, status: str):
+        """With the cookie, as it is encoded, that it came with last: another one has to be as long."""
         self.doing = doing
+        self.cookie_length = cookie[:4]
         self.counts = counts
-        self.mark = mark_of(4 + len(before) + cookie_bytes + len(tail))
+        self.mark = mark_of(4 + len(before) + len(cookie) + len(tail))
         self.before = before
         self.tail = tail
         self.status = status
@@ -132,14 +134,12 @@ class Repeats:
     cookies are taken to be as long as the last one that was kept, and to stand at the same place: they nearly always
     do, and a question that is cut elsewhere is not among these."""
 
-    __slots__ = ("args_at", "by_question", "cookie_length", "rest_at")
+    __slots__ = ("args_at", "by_question", "rest_at")
 
     def __init__(self) -> None:
         self.by_question: dict[bytes, Repeat] = {}
         self.args_at = 0
         """Where the cookie begins with its length, counted from the transaction id; 0: nothing was kept yet."""
-        self.cookie_length = b""
-        """As it is encoded."""
         self.rest_at = 0
 
 
@@ -227,7 +227,6 @@ class AnswerMemory:
         repeats.by_question[question.text] = repeat
         repeats.args_at = question.args_at
         repeats.rest_at = question.args_at + len(question.cookie)
-        repeats.cookie_length = question.cookie[:4]
 
     def forget(self) -> None:
         """Everything: the memory is full, or who may ask what has changed."""

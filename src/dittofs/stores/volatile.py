@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from sortedcontainers import SortedList
@@ -24,8 +25,14 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
+FEW: Final = 64
+"""So few are sorted each time: a table that is walked while it is empty, when a share is opened, keeps no order."""
+
 ORDERED_ANEW: Final = 4
 """When more than one key in so many has moved, sorting all of them is quicker than moving each."""
+
+
+_key_of: Final = itemgetter(0)
 
 
 class _Rows:
@@ -61,6 +68,9 @@ class _Rows:
         """The first `limit` records with start <= key < end."""
         records = self.records
         if not self.is_ordered:
+            if len(records) <= FEW:
+                found = [item for item in records.items() if start <= item[0] < end]
+                return sorted(found, key=_key_of)[: max(0, limit)]
             self.is_ordered = True
             self._keys = SortedList(records)
         elif self._moved:

@@ -17,10 +17,10 @@ from dittofs.protocols.nfs3 import types as nfs
 from dittofs.protocols.nlm import at_once
 from dittofs.protocols.nlm.dialects import NLM4
 from dittofs.protocols.nlm.types import nlm4_lock, nlm4_stats
-from dittofs.rpc.calling import auth_sys
+from dittofs.rpc.calling import Exchange, auth_sys
 from dittofs.rpc.conversation import Conversation
 from dittofs.rpc.program import Call
-from dittofs.rpc.records import frame
+from dittofs.rpc.records import Reassembler, frame
 from dittofs.rpc.remembering import Repeats
 from dittofs.shares.share import Share
 from tests.cost.test_cost_of_calls import Bench
@@ -61,13 +61,16 @@ class Site(Bench):
     async def serve(self, records: list[bytes]) -> list[bytes]:
         if self.conversation is None:
             return await super().serve(records)
-        answers = []
-        for record in records:
-            self.conversation.serve_all(frame(record), 0)
-            while self.conversation.unanswered:
-                await asyncio.sleep(0)
-            answers.append(b"".join(map(bytes, self.conversation.take_out()))[4:])
-        return answers
+        return [answer for record in records for answer in await self.serve_together([record])]
+
+    async def serve_together(self, records: list[bytes]) -> list[bytes]:
+        """What one read brings."""
+        conversation = self.conversation
+        assert conversation is not None
+        conversation.serve_all(b"".join(map(frame, records)), 0)
+        while conversation.unanswered:
+            await asyncio.sleep(0)
+        return Reassembler(max_record_size=1 << 20).feed(conversation.take_joined())
 
 
 @pytest.fixture(params=["decoded", "done again"])
@@ -195,3 +198,29 @@ def test_other_credentials_are_other_questions(known: Site) -> None:
     known.credential = auth_sys(uid=1000, gid=1000)
     for _ in range(3):
         assert known.ask("LOCK") is nlm4_stats.NLM4_FAILED
+
+
+def test_cookies_of_several_lengths_in_one_read(site: Site) -> None:
+    """Where a question is cut changes in the middle of it."""
+    site.converses()
+    lock = nlm4_lock(b"client", site.file, b"owner", 7, 0, 10)
+    asked: list[tuple[int, bytes, Exchange]] = []
+    for number in range(24):
+        cookie = b"%04d" % number * (1 + number // 2 % 3)
+        site.xid += 1
+        asked.append((site.xid, cookie, exchange_of(NLM4, "UNLOCK" if number % 2 else "LOCK")))
+    records = [
+        exchange.encode(
+            xid,
+            NLM4.unlockargs(cookie, lock) if number % 2 else NLM4.lockargs(cookie, False, True, lock, False, 1),
+            credential=site.credential,
+        )
+        for number, (xid, cookie, exchange) in enumerate(asked)
+    ]
+    assert site.conversation is not None
+    for half in (records[:12], records[12:]):
+        answers = site.loop.run_until_complete(site.serve_together(half))
+        for record, (xid, cookie, exchange) in zip(answers, asked, strict=False):
+            answer = exchange.decode(record, xid)
+            assert (answer.cookie, answer.stat) == (cookie, GRANTED)
+        asked = asked[12:]
