@@ -23,7 +23,7 @@ from dittofs.locks.spans import Span, gaps
 from dittofs.locks.state import LockState, Turn
 from dittofs.locks.values import Acquire, Lock, Mode
 from dittofs.locks.waiting import Waiter, explained, queued
-from dittofs.model.ids import ClientId, FileRef, LockId
+from dittofs.model.ids import ClientId, FileRef
 
 
 def take_free(state: LockState, request: Acquire, now: float) -> Lock | None:
@@ -35,7 +35,7 @@ def take_free(state: LockState, request: Acquire, now: float) -> Lock | None:
     start, end = request.span
     file, client = holdings.files.get(ref), holdings.clients.get(wanted.client)
     owner = None if client is None else client.owners.get(wanted.id)
-    if request.reclaim or ref.share in state.grace.periods or (request.wait and len(state.remembered)):
+    if request.reclaim or state.grace.is_open(ref.share) or (request.wait and len(state.remembered)):
         return None
     if client is not None and client.is_silent:
         return None
@@ -181,10 +181,8 @@ def _combined(state: LockState, file: FileState, owner: OwnerState, change: Chan
 def _new_lock(
     state: LockState, file: FileState, owner: OwnerState, start: int, end: int, acquired_at: float, request: Acquire
 ) -> Lock:
-    number = state.next_lock_id
-    state.next_lock_id = number + 1
     return Lock(
-        LockId(number),
+        state.new_lock_id(),
         file.ref,
         owner.owner,
         start,

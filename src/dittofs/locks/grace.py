@@ -31,50 +31,50 @@ class Grace:
     """The periods that have not run out.  One whose bytes are all settled is over; it is kept until its end, because a
     store that failed may bring a pending lock back."""
 
-    __slots__ = ("periods",)
+    __slots__ = ("_periods",)
 
     def __init__(self) -> None:
-        self.periods: dict[ShareName, Period] = {}
+        self._periods: dict[ShareName, Period] = {}
 
     def open(self, share: ShareName, ends_at: float) -> None:
         """Let recorded locks of this share be pending until then."""
-        self.periods.setdefault(share, Period(ends_at))
+        self._periods.setdefault(share, Period(ends_at))
 
     def is_open(self, share: ShareName) -> bool:
         """May locks of this share be pending at all?"""
-        return share in self.periods
+        return share in self._periods
 
     def close(self, share: ShareName) -> list[Lock]:
         """What was not settled, in the order of the locks' ids."""
-        period = self.periods.pop(share, None)
+        period = self._periods.pop(share, None)
         return [] if period is None else [period.pending[lock_id] for lock_id in sorted(period.pending)]
 
     def await_reclaim(self, lock: Lock) -> None:
-        self.periods[lock.file.share].pending[lock.id] = lock
+        self._periods[lock.file.share].pending[lock.id] = lock
 
     def settle(self, lock: Lock) -> None:
-        period = self.periods.get(lock.file.share)
+        period = self._periods.get(lock.file.share)
         if period is not None:
             period.pending.pop(lock.id, None)
 
     def ends_at(self, share: ShareName) -> float | None:
         """When grace ends at the latest; None if the share is not in grace."""
-        period = self.periods.get(share)
+        period = self._periods.get(share)
         return period.ends_at if period is not None and period.pending else None
 
     def expired(self, now: float) -> list[ShareName]:
-        return sorted(share for share, period in self.periods.items() if period.ends_at <= now)
+        return sorted(share for share, period in self._periods.items() if period.ends_at <= now)
 
     def next_deadline(self) -> float | None:
-        return min((period.ends_at for period in self.periods.values()), default=None)
+        return min((period.ends_at for period in self._periods.values()), default=None)
 
     def shares(self) -> list[ShareName]:
         """The shares that are in grace."""
-        return sorted(share for share, period in self.periods.items() if period.pending)
+        return sorted(share for share, period in self._periods.items() if period.pending)
 
     def roster(self, share: ShareName) -> list[RosterEntry]:
         """Which clients the share still waits for."""
-        period = self.periods.get(share)
+        period = self._periods.get(share)
         locks: dict[ClientId, int] = {}
         sizes: dict[ClientId, int] = {}
         for lock in period.pending.values() if period is not None else ():
